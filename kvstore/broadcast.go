@@ -28,9 +28,9 @@ func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (str
 		case !utf8.ValidString(value):
 			return "", fmt.Errorf("kvstore: broadcast: got %d bytes that are not UTF-8; encode them, such as by base64", len(value))
 		}
-		return value, s.ask(ctx, "broadcast", func(ctx context.Context) error { return signal(ctx, value) })
+		return value, s.requests.ask(ctx, "broadcast", func(ctx context.Context) error { return signal(ctx, value) })
 	}
-	if s.inline {
+	if s.requests.inline {
 		return tell(func(ctx context.Context, _ string) error { return ctx.Err() })
 	}
 	s.mu.Lock()
@@ -57,7 +57,7 @@ func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (str
 // before it did.
 func (s *store) awaitBroadcast(ctx context.Context, name string, leader NodeID) (value string, again bool, err error) {
 	lost := func(wire.Membership) bool { return s.leader() != leader }
-	err = s.ask(ctx, "broadcast", func(ctx context.Context) error {
+	err = s.requests.ask(ctx, "broadcast", func(ctx context.Context) error {
 		changed, err := s.whileFollowing(ctx, lost, func(ctx context.Context) (err error) {
 			value, err = s.node.Await(ctx, name)
 			return err

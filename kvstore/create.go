@@ -47,7 +47,7 @@ var _ = joinoption.Provide(func(cfg cluster.Config) any {
 })
 
 // create is Create without telling launch of an error.
-func create(ctx context.Context, name string, set settings) (*store, error) {
+func create(ctx context.Context, name string, set *settings) (*store, error) {
 	kind, err := set.check(name)
 	if err != nil {
 		return nil, exitreport.Final(exitreport.Usage, err)
@@ -58,7 +58,13 @@ func create(ctx context.Context, name string, set settings) (*store, error) {
 	}
 	s := newStore(set, kind, node)
 	if host != nil {
-		s.hostSums = s.startHostSums(host)
+		s.hostSums = startHostSums(host, set, func(k *key, shard int) *op {
+			o := newOp(s.requests, "push-pull of this host's sum", k.name, 1)
+			o.background = true
+			o.calls[0].aim(k, shard)
+			return o
+		})
+		s.requests.host = &s.hostSums.leaders
 	}
 	if err := s.sendOptimizer(ctx, "create "+name, ""); err != nil {
 		s.abandon(err)
@@ -166,8 +172,7 @@ func (set *settings) join(ctx context.Context, name string) (_ member, host *hos
 func (s *store) abandon(cause error) {
 	s.placement.close()
 	s.hostSums.close()
-	s.pool.close()
-	s.watcher.close()
+	s.requests.close()
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	s.node.Leave(ctx, false, cause.Error())

@@ -11,6 +11,7 @@ import (
 // any small key.
 type densePush struct {
 	*op
+	s                  *store
 	heads              []wire.Push
 	acks               []wire.Ack
 	values             []wire.Value
@@ -37,12 +38,12 @@ type densePush struct {
 
 func newDensePush(k *key) *densePush {
 	n := len(k.shards)
-	p := &densePush{op: newOp(k.s, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
+	p := &densePush{s: k.s, op: newOp(k.s.requests, "push", k.name, n), heads: make([]wire.Push, n), acks: make([]wire.Ack, n),
 		values: make([]wire.Value, n), payloads: make([][1][]byte, n), codes: make([]alignedBuffer, n), lengths: make([]int, n),
 		uncompressedShards: make([]bool, n), judged: make([]bool, n), norms: make([]float64, n), thresholds: make([]float32, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
-		c.key, c.shard = k, i
+		c.aim(k, i)
 		c.request, c.origin, c.payload = &p.heads[i], &p.heads[i].Origin, p.payloads[i][:]
 	}
 	return p
@@ -56,7 +57,8 @@ func (k *key) takePush() *densePush {
 	}
 	if k.small() {
 		if p := k.s.idlePushes.take(); p != nil {
-			p.key, p.calls[0].key = k.name, k
+			p.key = k.name
+			p.calls[0].aim(k, 0)
 			return p
 		}
 	}
@@ -144,7 +146,10 @@ func (p *densePush) prepare(k *key, by *PushOptions, verb string, grads, outs []
 			p.heads[i].Threshold = 0
 		}
 		call := &p.calls[i]
-		call.group(summed, round)
+		call.to.way = viaServer
+		if s.hostSums.route(k, i, call.origin, summed, round) {
+			call.to.way = viaLeader
+		}
 		if pull {
 			call.answer, call.dst = &p.values[i], p.answers.shardBuffer(k, p.into, i)
 		} else {
@@ -212,10 +217,10 @@ type densePull struct {
 
 func newDensePull(k *key) *densePull {
 	n := len(k.shards)
-	p := &densePull{op: newOp(k.s, "pull", k.name, n), heads: make([]wire.Pull, n), values: make([]wire.Value, n)}
+	p := &densePull{op: newOp(k.s.requests, "pull", k.name, n), heads: make([]wire.Pull, n), values: make([]wire.Value, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
-		c.key, c.shard = k, i
+		c.aim(k, i)
 		c.request, c.origin, c.answer = &p.heads[i], &p.heads[i].Origin, &p.values[i]
 	}
 	return p
@@ -270,7 +275,8 @@ func (k *key) takePull() *densePull {
 			return p
 		}
 	} else if p := k.s.idlePulls.take(); p != nil {
-		p.key, p.calls[0].key = k.name, k
+		p.key = k.name
+		p.calls[0].aim(k, 0)
 		return p
 	}
 	return newDensePull(k)

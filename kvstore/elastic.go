@@ -223,7 +223,7 @@ func (s *store) awaitMembership(ctx context.Context, verb string, wanted func(*w
 	if !ok {
 		return fmt.Errorf("kvstore: %s: %w: this job has one worker and its membership does not change", verb, ErrUnsupported)
 	}
-	return s.ask(ctx, verb, func(ctx context.Context) error {
+	return s.requests.ask(ctx, verb, func(ctx context.Context) error {
 		for {
 			news := n.Changed()
 			if m := s.node.Membership(); wanted(&m) {
@@ -232,7 +232,7 @@ func (s *store) awaitMembership(ctx context.Context, verb string, wanted func(*w
 			select {
 			case <-news:
 			case <-s.node.Done():
-				return s.jobEndError()
+				return s.requests.jobEndError()
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -245,7 +245,7 @@ func (s *store) Ready(ctx context.Context) error {
 	if !ok || !s.joining.Load() {
 		return nil
 	}
-	if err := s.ask(ctx, "ready", n.Ready); err != nil {
+	if err := s.requests.ask(ctx, "ready", n.Ready); err != nil {
 		if errors.Is(err, ErrRemoved) { // final, whatever another attempt returns
 			s.removed.Store(true)
 		}
@@ -270,7 +270,7 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 	case s.joining.Load():
 		return s.notYet(verb)
 	}
-	if under := s.inFlight.programCalls(); under > 0 {
+	if under := s.requests.flight.programCalls(); under > 0 {
 		return fmt.Errorf("kvstore: %s: %d other calls of this worker are under way, want none at a boundary", verb, under)
 	}
 	told := wire.Arrive{Change: a.Change, Steps: a.Steps, Epoch: a.Epoch, Step: a.Step, Used: a.Used, Stop: a.Stop, Earlier: a.Earlier, Resumed: a.Resumed, Order: a.Order}
@@ -281,7 +281,7 @@ func (s *store) Arrive(ctx context.Context, a Arrival) error {
 		}
 		told.Cuts = append(told.Cuts, cut)
 	}
-	err := s.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, told) })
+	err := s.requests.ask(ctx, verb, func(ctx context.Context) error { return n.Arrive(ctx, told) })
 	s.removed.Store(errors.Is(err, ErrRemoved))
 	switch {
 	case err == nil:
@@ -299,17 +299,18 @@ func (s *store) AskLeave(ctx context.Context, reason string) error {
 	if !ok {
 		return fmt.Errorf("kvstore: ask to leave: %w: this job has one worker and its membership does not change", ErrNeeded)
 	}
-	if err := s.enter(true); err != nil { // it may be under way during Arrive
-		return fmt.Errorf("kvstore: ask to leave: %w", err)
+	// It may be under way during Arrive.
+	if !s.requests.flight.enter(true) {
+		return fmt.Errorf("kvstore: ask to leave: %w", ErrClosed)
 	}
-	defer s.leave(true)
+	defer s.requests.flight.leave(true)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answered := make(chan struct{})
 	defer close(answered)
 	go func() {
 		select {
-		case <-s.closing:
+		case <-s.requests.flight.closing:
 			cancel()
 		case <-answered:
 		}

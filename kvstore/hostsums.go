@@ -2,11 +2,10 @@ package kvstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
@@ -37,33 +36,27 @@ type hostMember interface {
 
 var _ hostMember = (*cluster.Node)(nil)
 
-// A hostSummer is a store's part in sums within its host: it serves the shards that this worker
-// leads and finds the leaders of the others.
-type hostSummer struct {
-	s      *store
-	node   hostMember
-	all    bool // HostSumsOn
-	sums   *hostsum.Server
-	server *transport.Server
-	stop   chan struct{}
-	work   sync.WaitGroup
-	host   atomic.Pointer[hostView]
-	ctx    context.Context // ends with close
+// A hostSums is a worker's part in sums within its host: it serves the shards that this worker
+// leads, and knows the leaders of the others.
+//
+// A nil hostSums is that of a worker that takes no part.
+type hostSums struct {
+	node       hostMember
+	sums       *hostsum.Server
+	server     *transport.Server
+	leaders    leaders
+	departures departures
+	forwarder  func(k *key, shard int) *op
+	logger     *slog.Logger
+	stop       chan struct{}
+	work       sync.WaitGroup
+	// ctx ends with close.
+	ctx    context.Context
 	cancel context.CancelFunc
 
-	departures departures
-
-	mu          sync.Mutex           // guards the rest
-	keys        map[uint64]*key      // those that were initialised, by ID
-	unreachable map[uint64]time.Time // by node: when it is asked again
-}
-
-// A hostView is the part of a membership that sums within this host need.
-type hostView struct {
-	generation uint64
-	group      []uint64 // the nodes that take part, in rank order; fewer than two: none
-	names      []string // theirs
-	away       []bool   // by server: it is on another host
+	mu sync.Mutex // guards keys
+	// keys are those that were placed, by ID.
+	keys map[uint64]*key
 }
 
 // A hostListener is where a worker takes the gradients of its host.
@@ -80,24 +73,27 @@ func (l *hostListener) close() {
 	}
 }
 
-// startHostSums takes part in sums within the host.
-func (s *store) startHostSums(l *hostListener) *hostSummer {
-	h := &hostSummer{s: s, node: l.node, all: l.mode == HostSumsOn, stop: make(chan struct{}), keys: map[uint64]*key{}, unreachable: map[uint64]time.Time{}}
+// startHostSums takes part in sums within the host. forwarder returns the op, with one call, that
+// brings a sum to the server of a shard.
+func startHostSums(l *hostListener, cfg *settings, forwarder func(k *key, shard int) *op) *hostSums {
+	h := &hostSums{node: l.node, forwarder: forwarder, logger: cfg.logger, stop: make(chan struct{}), keys: map[uint64]*key{}}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
-	h.sums = hostsum.New(hostsum.Config{Length: h.length, Forward: h.forward, AnyOrder: s.anyOrder, Wait: s.noteEvery * 9 / 10, Logger: s.logger})
+	h.sums = hostsum.New(hostsum.Config{Length: h.length, Forward: h.forward, AnyOrder: cfg.anyOrder, Wait: cfg.noteEvery * 9 / 10, Logger: cfg.logger})
 	h.server = transport.NewServer(l, h.sums, l.transport)
+	h.leaders = leaders{node: l.node, own: h.sums, all: l.mode == HostSumsOn, logger: cfg.logger, unreachable: map[uint64]time.Time{}}
+	h.departures = departures{tell: h.leaders.tell, over: h.ctx, patience: cfg.noteEvery}
 	h.update()
 	h.work.Go(h.follow)
 	h.work.Go(func() {
 		if err := h.server.Serve(); err != nil {
-			s.logger.Warn("kvstore: host sums: other workers of this host can no longer reach this one", "err", err)
+			cfg.logger.Warn("kvstore: host sums: other workers of this host can no longer reach this one", "err", err)
 		}
 	})
 	return h
 }
 
-// follow keeps the view up to date.
-func (h *hostSummer) follow() {
+// follow keeps the leaders up to date with the membership.
+func (h *hostSums) follow() {
 	for {
 		changed := h.node.Changed()
 		h.update()
@@ -111,38 +107,18 @@ func (h *hostSummer) follow() {
 	}
 }
 
-func (h *hostSummer) update() {
+// update takes over the newest membership. The leaders of a new one hear of all departures.
+func (h *hostSums) update() {
 	m, own := h.node.Membership(), uint64(h.node.ID())
-	v := &hostView{generation: m.Generation}
-	var group []*wire.Member
-	name := ""
-	for _, g := range wire.HostGroups(m.Nodes) {
-		for _, x := range g {
-			if x.Node == own {
-				group, name = g, x.Host
-			}
-		}
-	}
-	for _, x := range group {
-		v.group = append(v.group, x.Node)
-		v.names = append(v.names, fmt.Sprintf("worker %d on %s (node %d, pid %d)", x.Rank, x.Host, x.Node, x.PID))
-	}
-	for i := range m.Nodes {
-		if n := &m.Nodes[i]; n.Role == wire.RoleServer && n.Rank >= 0 {
-			for len(v.away) <= int(n.Rank) {
-				v.away = append(v.away, false)
-			}
-			v.away[n.Rank] = n.Host != name
-		}
-	}
+	v, group := viewOf(&m, own)
 	h.sums.SetMembership(m.Generation, own, group)
-	if old := h.host.Swap(v); old != nil && old.generation != v.generation {
-		h.tellAll()
+	if old := h.leaders.host.Swap(v); old != nil && old.generation != v.generation {
+		h.departures.tellAll()
 	}
 }
 
 // close ends this worker's part. No call of the store is under way.
-func (h *hostSummer) close() {
+func (h *hostSums) close() {
 	if h == nil {
 		return
 	}
@@ -151,14 +127,15 @@ func (h *hostSummer) close() {
 	h.cancel()
 	h.sums.Close()
 	if sent, dissolved := h.sums.Counts(); sent+dissolved > 0 {
-		h.s.logger.Debug("kvstore: host sums made by this worker", "sent", sent, "dissolved", dissolved)
+		h.logger.Debug("kvstore: host sums made by this worker", "sent", sent, "dissolved", dissolved)
 	}
 	h.server.Close()
 	h.work.Wait()
+	h.departures.wait()
 }
 
-// track makes a key's shards known, so that this worker can add them up.
-func (h *hostSummer) track(k *key) {
+// track makes a key's shards known, so that this worker can sum them up.
+func (h *hostSums) track(k *key) {
 	if h == nil || k.form != wire.FormDense {
 		return
 	}
@@ -167,7 +144,7 @@ func (h *hostSummer) track(k *key) {
 	h.keys[k.id] = k
 }
 
-func (h *hostSummer) key(id uint64, shard uint32) *key {
+func (h *hostSums) key(id uint64, shard uint32) *key {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if k := h.keys[id]; k != nil && int(shard) < len(k.shards) {
@@ -176,7 +153,8 @@ func (h *hostSummer) key(id uint64, shard uint32) *key {
 	return nil
 }
 
-func (h *hostSummer) length(id uint64, shard uint32) (uint64, bool) {
+// length is the number of values of a shard, for package hostsum.
+func (h *hostSums) length(id uint64, shard uint32) (uint64, bool) {
 	k := h.key(id, shard)
 	if k == nil {
 		return 0, false
@@ -185,20 +163,47 @@ func (h *hostSummer) length(id uint64, shard uint32) (uint64, bool) {
 }
 
 // forward sends a sum of the host's gradients to the shard's server.
-func (h *hostSummer) forward(ctx context.Context, f *hostsum.Forwarded) error {
+func (h *hostSums) forward(ctx context.Context, f *hostsum.Forwarded) error {
 	k := h.key(f.Push.Key, f.Push.Shard)
 	if k == nil {
 		return fmt.Errorf("%w: key %d shard %d", ErrUnknownKey, f.Push.Key, f.Push.Shard)
 	}
-	o := newOp(h.s, "push-pull of this host's sum", k.name, 1)
-	o.background, o.round = true, f.Push.Round
+	o := h.forwarder(k, int(f.Push.Shard))
+	o.round = f.Push.Round
 	c := &o.calls[0]
-	c.key, c.shard = k, int(f.Push.Shard)
 	c.request, c.origin, c.answer, c.dst, c.payload = &f.Push, &f.Push.Origin, &f.Value, f.Into, [][]byte{f.Payload}
 	f.Explain(o.waiting)
 	err := o.run(ctx)
 	f.Got = c.got
 	return err
+}
+
+// route reports whether a push of shard i goes to the worker of this host that sums it up. summed
+// says whether a push of the key may. Where this one does not, although others' may, that worker is
+// told.
+func (h *hostSums) route(k *key, i int, o *wire.Origin, summed bool, round uint64) bool {
+	if h == nil || !h.leaders.sumsShard(k, i) {
+		return false
+	}
+	if summed {
+		h.departures.remove(*o)
+	} else if !h.leaders.none() {
+		h.departures.add(*o, round)
+	}
+	return summed
+}
+
+// moved tells the leaders of shards that are at other servers now that this worker may not come to
+// the round: until all of this host's workers know where a shard is, some may go to the leader and
+// some not. Small keys, of which there may be very many, have no leaders: see leaders.sumsShard.
+func (h *hostSums) moved(k *key, shards []int) {
+	if h == nil || k.form != wire.FormDense || !h.leaders.sumsKey(k) || h.leaders.none() {
+		return
+	}
+	seq, round := k.next()
+	for _, i := range shards {
+		h.departures.once(&wire.Push{Origin: k.origin(i, seq+1), Round: round})
+	}
 }
 
 // sumsWithinHost reports whether a push-pull of a key may be added up within the host, wherever its
@@ -207,7 +212,7 @@ func (s *store) sumsWithinHost(c Compression, step wire.Step) bool {
 	if s.hostSums == nil || s.guard != nil || c.codec() > wire.CodecBFloat16 || s.eachDevice {
 		return false
 	}
-	if v := s.hostSums.host.Load(); len(v.group) < 2 {
+	if s.hostSums.leaders.none() {
 		return false
 	}
 	return !step.Measure || !s.preconditions()
@@ -224,141 +229,6 @@ func (s *store) preconditions() bool {
 	}
 	o, err := optim.New(*cfg)
 	return err == nil && o.HasSecondMoment()
-}
-
-// sumsShard reports whether a shard's gradients are added up within the host.
-func (h *hostSummer) sumsShard(k *key, i int) bool {
-	if h.all {
-		return k.shards[i].Length > 0
-	}
-	v, server := h.host.Load(), int(k.servers[i].Load())
-	return k.size > smallValues && server < len(v.away) && v.away[server] // smaller keys share messages
-}
-
-// group decides whether the push goes to the worker of this host that adds up its shard. Where it
-// does not, although others' may, that worker is told.
-func (c *call) group(summed bool, round uint64) {
-	h := c.op.s.hostSums
-	if c.summed = false; h == nil || !h.sumsShard(c.key, c.shard) {
-		return
-	}
-	if c.summed = summed; summed {
-		h.departures.remove(*c.origin)
-	} else {
-		h.leave(*c.origin, round)
-	}
-}
-
-// askLeader sends the push to the worker of this host that adds up its shard, and waits for the new
-// value. It returns false if this worker is to push for itself.
-func (c *call) askLeader() bool {
-	o, h := c.op, c.op.s.hostSums
-	defer c.leader.Store(nil)
-	pause, began := firstPause, time.Now()
-	for patience := h.s.noteEvery; ; {
-		err := c.tryLeader()
-		if err == nil {
-			return true
-		}
-		var refusal *transport.Refusal
-		switch {
-		case o.Err() != nil:
-			return false
-		case !errors.As(err, &refusal):
-			// The leader is gone: soon there is another membership. Or this process
-			// cannot connect to it.
-			patience = min(patience, leaderGrace)
-			if time.Since(began) > patience {
-				h.giveUp(c, err)
-			}
-		case refusal.Code == wire.CodeTimeout: // the sum is at the server, or a worker is late
-			began, pause = time.Now(), firstPause
-			o.noteAttempt(c, err)
-		case refusal.Code == wire.CodeStaleGeneration || refusal.Code == wire.CodeBusy:
-		default:
-			if time.Since(began) > h.s.noteEvery/2 { // it says whom it has waited for
-				o.noteAttempt(c, err)
-			}
-			return false
-		}
-		if time.Since(began) > patience {
-			return false
-		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-o.Done():
-			t.Stop()
-			return false
-		}
-		pause = min(2*pause, longestPause)
-	}
-}
-
-const (
-	// leaderGrace is how long a worker tries to reach a leader whose connection is broken. A
-	// worker that dies is out of the membership after milliseconds where launch sees it end. It
-	// is also how long an answer may take beyond the time that the leader was asked to wait.
-	leaderGrace = time.Second
-	// leaderPause is how long a leader that cannot be reached is not asked again.
-	leaderPause = 30 * time.Second
-)
-
-// errNoLeader: the shard is not added up within the host.
-var errNoLeader = &transport.Refusal{Code: wire.CodePushAlone, Text: "no worker of this host adds up the shard"}
-
-// tryLeader makes one attempt.
-func (c *call) tryLeader() (err error) {
-	h, push := c.op.s.hostSums, c.request.(*wire.Push)
-	v := h.host.Load()
-	if len(v.group) < 2 {
-		return errNoLeader
-	}
-	c.stamp()
-	at := hostsum.Leader(push.Key, push.Shard, len(v.group))
-	leader := v.group[at]
-	c.leader.Store(&v.names[at])
-	if leader == push.Node {
-		c.got, err = h.sums.Call(c.op, push, c.answer.(*wire.Value), c.dst, c.payload...)
-		return err
-	}
-	if h.isUnreachable(leader) {
-		return errNoLeader
-	}
-	peer, err := h.node.Worker(cluster.NodeID(leader))
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(c.op, time.Duration(push.WaitMillis)*time.Millisecond+leaderGrace)
-	defer cancel()
-	c.got, err = peer.Call(ctx, push, c.answer, c.dst, c.payload...)
-	return err
-}
-
-func (h *hostSummer) isUnreachable(node uint64) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	until, ok := h.unreachable[node]
-	if ok && time.Now().After(until) {
-		delete(h.unreachable, node)
-		return false
-	}
-	return ok
-}
-
-// giveUp asks the call's leader no more for a while, because of an error.
-func (h *hostSummer) giveUp(c *call, err error) {
-	v, push := h.host.Load(), c.request.(*wire.Push)
-	if len(v.group) < 2 || v.generation != push.Generation {
-		return // it was not a leader of this membership
-	}
-	leader := v.group[hostsum.Leader(push.Key, push.Shard, len(v.group))]
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, ok := h.unreachable[leader]; !ok {
-		h.unreachable[leader] = time.Now().Add(leaderPause)
-		h.s.logger.Warn("kvstore: host sums: cannot reach the worker that sums for this host; this worker pushes to the servers itself for now", "node", leader, "for", leaderPause, "err", err)
-	}
 }
 
 // listenForHost opens the listener of this worker's address for its host, and puts the address into

@@ -121,7 +121,7 @@ func (s *store) place(ctx context.Context, d wire.Declare) (*key, error) {
 	d.Whole = d.Rule == wire.RuleOptimizer && opt != nil && opt.WholeKeys()
 	var plan wire.KeyPlan
 	before := s.placement.version.Load()
-	err := s.ask(ctx, fmt.Sprintf("init key %s", wire.Shown(d.Name)), func(ctx context.Context) (err error) {
+	err := s.requests.ask(ctx, fmt.Sprintf("init key %s", wire.Shown(d.Name)), func(ctx context.Context) (err error) {
 		plan, err = s.node.Declare(ctx, d)
 		return err
 	})
@@ -214,7 +214,7 @@ func roundOf(round *uint64) func(c *call, i int) error {
 
 // initShards gives every shard its first value. A nil value is all zeros.
 func (k *key) initShards(ctx context.Context, value []float32) (round uint64, err error) {
-	err = k.inBatches(ctx, "init", func(c *call, i int) error {
+	err = k.s.requests.everyShard(ctx, "init", k, func(c *call, i int) error {
 		head := k.initHead(i)
 		head.Zeros = value == nil
 		c.request, c.origin, c.answer = &head, &head.Origin, &wire.Ack{}
@@ -264,44 +264,12 @@ func (k *key) shardRows(i int) int { return int(k.shards[i].Length) / k.rowLen }
 
 // awaitShards waits until rank 0 has given every shard a value.
 func (k *key) awaitShards(ctx context.Context) (round uint64, err error) {
-	err = k.inBatches(ctx, "init", func(c *call, i int) error {
+	err = k.s.requests.everyShard(ctx, "init", k, func(c *call, i int) error {
 		head := wire.AwaitShard{Origin: k.origin(i, 0), WaitMillis: k.s.waitMillis()}
 		c.request, c.origin, c.answer = &head, &head.Origin, &wire.Ack{}
 		return nil
 	}, roundOf(&round))
 	return round, err
-}
-
-// shardsAtOnce is how many shards of a key are initialised, read or written at one time: enough to
-// keep servers and connections busy, few enough to bound the memory.
-const shardsAtOnce = 16
-
-// inBatches sends a request to every shard of a key, shardsAtOnce at a time: fill makes shard i's
-// request, done (which may be nil) handles its answer.
-func (k *key) inBatches(ctx context.Context, verb string, fill, done func(c *call, i int) error) error {
-	for from := 0; from < len(k.shards); from += shardsAtOnce {
-		o := newOp(k.s, verb, k.name, min(shardsAtOnce, len(k.shards)-from))
-		_, o.round = k.wanted()
-		for j := range o.calls {
-			c := &o.calls[j]
-			c.key, c.shard = k, from+j
-			if err := fill(c, from+j); err != nil {
-				return err
-			}
-		}
-		if err := o.run(ctx); err != nil {
-			return err
-		}
-		if done == nil {
-			continue
-		}
-		for j := range o.calls {
-			if err := done(&o.calls[j], from+j); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // fitsFrame returns an error for a payload that is too large for a frame.
@@ -325,9 +293,9 @@ func (k *key) findRound(ctx context.Context) error {
 			small = i
 		}
 	}
-	o := newOp(k.s, "init", k.name, 1)
+	o := newOp(k.s.requests, "init", k.name, 1)
 	c := &o.calls[0]
-	c.key, c.shard = k, small
+	c.aim(k, small)
 	var value wire.Value
 	c.answer = &value
 	if k.form != wire.FormDense {

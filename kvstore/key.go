@@ -91,7 +91,7 @@ const smallValues = 4096
 // lockPushes takes pushLock.
 func (k *key) lockPushes(ctx context.Context, verb string) error {
 	switch {
-	case k.pushLock.take(ctx, &k.mu, k.s.closing):
+	case k.pushLock.take(ctx, &k.mu, k.s.requests.flight.closing):
 		return nil
 	case ctx.Err() != nil:
 		return keyError(verb, k.name, ctx.Err(), "waited for an earlier call of this worker on the key")

@@ -32,7 +32,7 @@ func (s *store) Load(ctx context.Context, uri string) error {
 	name := fmt.Sprintf("load/%d/%d", s.era, s.loads)
 	s.mu.Unlock()
 	// No worker's push may be under way when the servers' values are replaced.
-	err := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
+	err := s.requests.ask(ctx, verb, func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *store) Load(ctx context.Context, uri string) error {
 	if err != nil {
 		result = loadFailed
 	}
-	told := s.ask(ctx, verb, func(ctx context.Context) error { return s.node.Signal(ctx, name, result) })
+	told := s.requests.ask(ctx, verb, func(ctx context.Context) error { return s.node.Signal(ctx, name, result) })
 	if err != nil {
 		return err // the other workers' waits end with the signal, or with the job
 	}
@@ -66,7 +66,7 @@ func (s *store) awaitLoad(ctx context.Context, verb, name string, leader NodeID)
 		return err
 	}
 	gone := func(m wire.Membership) bool { return !slices.Contains(counting(m), leader) }
-	err := s.ask(ctx, verb, func(ctx context.Context) error {
+	err := s.requests.ask(ctx, verb, func(ctx context.Context) error {
 		changed, err := s.whileFollowing(ctx, gone, await)
 		var refusal *transport.Refusal // the scheduler may notice the loss before this worker does
 		if !changed && !(errors.As(err, &refusal) && refusal.Code == wire.CodeUnavailable) {
@@ -361,7 +361,7 @@ func (k *key) writeShards(ctx context.Context, file *checkpoint.File, x *savedKe
 			slots, tensors = append(slots[:len(slots):len(slots)], slot.Name), append(tensors, slot.Values)
 		}
 	}
-	return k.inBatches(ctx, "load", func(c *call, i int) error {
+	return k.s.requests.everyShard(ctx, "load", k, func(c *call, i int) error {
 		head := &wire.WriteState{Init: k.initHead(i), Round: x.Round, Slots: slots}
 		c.request, c.origin, c.answer = head, &head.Init.Origin, &wire.Ack{}
 		c.payload = c.payload[:0]

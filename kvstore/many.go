@@ -85,7 +85,7 @@ func (s *store) pushMany(ctx context.Context, by *PushOptions, verb string, entr
 	if err := failed(entries, errs); err != nil {
 		return err
 	}
-	if s.inline { // requests are answered on this goroutine
+	if s.requests.inline { // requests are answered on this goroutine
 		for i := range entries {
 			errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, pull)
 		}

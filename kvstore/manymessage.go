@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -25,7 +23,7 @@ const (
 
 // sharesMessages reports whether the key's pushes may share messages with those of other keys.
 func (k *key) sharesMessages() bool {
-	if h := k.s.hostSums; h != nil && h.all {
+	if h := k.s.hostSums; h != nil && h.leaders.all {
 		return false
 	}
 	return k.small() && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
@@ -128,7 +126,7 @@ func (m *manyPush) add(entry int, k *key) { m.parts = append(m.parts, manyPart{e
 
 // run pushes the keys that were added, and gives their pushLocks back.
 func (m *manyPush) run(ctx context.Context, by *PushOptions, verb string, entries []Entry, pull bool) {
-	began := m.s.watcher.now()
+	began := m.s.requests.watcher.now()
 	ready := 0
 	for i := range m.parts {
 		x := &m.parts[i]
@@ -150,7 +148,7 @@ func (m *manyPush) run(ctx context.Context, by *PushOptions, verb string, entrie
 		switch x := &m.parts[i]; {
 		case x.p == nil, x.done:
 		case x.again != nil:
-			m.repeats.Go(func() { x.err = x.goOn(ctx, began) })
+			m.repeats.Go(func() { x.err = x.p.resume(ctx, began, x.again) })
 		default: // the only one
 			x.err = x.p.run(ctx)
 		}
@@ -165,18 +163,6 @@ func (m *manyPush) run(ctx context.Context, by *PushOptions, verb string, entrie
 			x.k.unlockPushes()
 		}
 	}
-}
-
-// goOn pushes the key by itself, after what was the first attempt.
-func (x *manyPart) goOn(ctx context.Context, began time.Duration) error {
-	o := x.p.op
-	if !errors.Is(x.again, transport.ErrClosed) { // a repeated request gets an error that says more
-		o.calls[0].first = x.again
-	}
-	o.goesOn, o.since = true, began
-	err := o.run(ctx)
-	o.goesOn, o.calls[0].first = false, nil
-	return err
 }
 
 // send sends the messages of all parts that are prepared, and takes what the answers say of each.
@@ -255,7 +241,7 @@ func (m *manyPush) place(i int) {
 // opOf returns the op with n calls. Calls do not move in memory, so a larger op is a new one.
 func (m *manyPush) opOf(n int) *op {
 	if n > len(m.calls) {
-		m.op = newOp(m.s, "", "", max(n, 2*len(m.calls)))
+		m.op = newOp(m.s.requests, "", "", max(n, 2*len(m.calls)))
 		m.calls = m.op.calls
 	}
 	m.op.calls = m.calls[:n]
@@ -264,7 +250,7 @@ func (m *manyPush) opOf(n int) *op {
 
 // prepareMany makes the call that of a message.
 func (c *call) prepareMany(x *manyMessage) {
-	c.many, c.server = x, int(x.server)
+	c.to = route{way: viaMessage, server: int(x.server), message: x}
 	c.request, c.answer, c.payload, c.dst = &x.head, &x.answer, x.bytes, x.buffer.bytes(x.out)
 	c.origin = &x.head.Pushes[0].Origin
 	for _, i := range x.parts {
@@ -272,18 +258,6 @@ func (c *call) prepareMany(x *manyMessage) {
 		p.reset()
 		p.calls[0].beginSpan()
 	}
-}
-
-// tryOnce sends the message and waits for the answer.
-func (c *call) tryOnce() {
-	c.stamp()
-	peer, _, err := c.op.s.node.Server(cluster.Rank(c.rank()))
-	var got []byte
-	if err == nil {
-		got, err = c.ask(peer)
-	}
-	c.many.answered(got, err)
-	c.end()
 }
 
 // stamp gives all pushes the membership that the first has.

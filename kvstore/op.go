@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -18,31 +17,39 @@ import (
 // It is the context of its requests. It may be run again and again without allocating; two runs may
 // not overlap.
 type op struct {
-	s          *store
-	verb       string
-	key        string
-	round      uint64
-	calls      []call
-	background bool // started by the store itself: no call of the program waits for it, and it may run across a membership change
+	r     *requests
+	verb  string
+	key   string
+	round uint64
+	calls []call
+	// background says that the store itself has started the op: no call of the program waits for
+	// it, and it may run across a membership change.
+	background bool
 
-	// Of a run that goes on with requests whose first attempt was a part of another op's:
-	// call.first has its error.
-	goesOn bool
-	since  time.Duration // when that op began, on the watcher's clock
+	// resumed says that the first attempts of this run were a part of another op, which began at
+	// since on the watcher's clock. Their errors are in call.first.
+	resumed bool
+	since   time.Duration
 
-	left  atomic.Int32
-	wake  chan struct{} // holds a token once left is 0 or stop is closed; perhaps a stale one, so waiters look again
-	watch watchEntry    // the opWatcher's
+	// left is how many calls have not ended.
+	left atomic.Int32
+	// wake holds a token once left is 0 or stop is closed; perhaps a stale one, so that waiters
+	// look again.
+	wake chan struct{}
+	// watch is the opWatcher's.
+	watch watchEntry
 
-	mu         sync.Mutex // guards the rest
-	stop       chan struct{}
-	cause      error
-	lastAnswer string // the text of the last failed attempt
-	lastAsked  string // who answered it; empty: there was none
-	after      []after
-	lastID     uint64 // the newest entry's in after
+	mu    sync.Mutex // guards the fields below
+	stop  chan struct{}
+	cause error
+	// lastAnswer is the text of the last failed attempt, and lastAsked who answered it; empty:
+	// there was none.
+	lastAnswer, lastAsked string
+	after                 []after
+	lastID                uint64 // the newest of after
 
-	ending sync.WaitGroup // functions of after that run
+	// ending counts the functions of after that run.
+	ending sync.WaitGroup
 }
 
 // after is a function to call when the op fails.
@@ -51,8 +58,8 @@ type after struct {
 	f  func()
 }
 
-func newOp(s *store, verb, key string, calls int) *op {
-	o := &op{s: s, verb: verb, key: key, calls: make([]call, calls), wake: make(chan struct{}, 1), stop: make(chan struct{})}
+func newOp(r *requests, verb, key string, calls int) *op {
+	o := &op{r: r, verb: verb, key: key, calls: make([]call, calls), wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	for i := range o.calls {
 		o.calls[i].op = o
 		o.calls[i].started.Done = o.calls[i].answered
@@ -67,33 +74,33 @@ func (o *op) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return o.wrap(err)
 	}
-	s := o.s
-	if err := s.enter(o.background); err != nil {
-		return o.wrap(err)
+	r := o.r
+	if !r.flight.enter(o.background) {
+		return o.wrap(ErrClosed)
 	}
-	defer s.leave(o.background)
+	defer r.flight.leave(o.background)
 	o.reset()
 	if len(o.calls) == 0 {
 		return nil
 	}
 	o.left.Store(int32(len(o.calls)))
-	if s.inline {
+	if r.inline {
 		for i := range o.calls {
 			o.calls[i].run()
 		}
 		return o.result()
 	}
-	watched := s.watcher.add(o, ctx)
+	watched := r.watcher.add(o, ctx)
 	watched = watched || ctx.Done() == nil
 	for i := range o.calls {
 		c := &o.calls[i]
 		c.sent = false
 		switch {
-		case !o.goesOn && c.start():
-		case c.many != nil && watched && i == len(o.calls)-1:
-			c.run() // this goroutine has nothing else to do
+		case !o.resumed && c.start():
+		case c.to.message != nil && watched && i == len(o.calls)-1:
+			c.run() // this goroutine is free
 		default:
-			s.pool.do(c)
+			r.pool.do(c)
 		}
 	}
 	if watched {
@@ -101,8 +108,24 @@ func (o *op) run(ctx context.Context) error {
 	} else {
 		o.waitWatchingContext(ctx)
 	}
-	s.watcher.remove(o)
+	r.watcher.remove(o)
 	return o.result()
+}
+
+// resume is run for an op with one call, whose first attempt was a part of another op: it began at
+// since, on the watcher's clock, and ended with err. The op's timeout counts from since.
+func (o *op) resume(ctx context.Context, since time.Duration, err error) error {
+	c := &o.calls[0]
+	c.begunElsewhere(err)
+	o.resumed, o.since = true, since
+	err = o.run(ctx)
+	o.resumed, c.first = false, nil
+	return err
+}
+
+// waited is how long the op has waited.
+func (o *op) waited() time.Duration {
+	return o.r.watcher.now() - o.watch.began
 }
 
 // wait returns when all requests have ended. It does not watch the context: a receive from one
@@ -134,7 +157,7 @@ func (o *op) waitWatchingContext(ctx context.Context) {
 
 // contextEnded fails the op because its context has ended.
 func (o *op) contextEnded(ctx context.Context) {
-	o.fail(o.wrap(o.waitedFor(ctx.Err(), o.s.watcher.now()-o.watch.began)))
+	o.fail(o.wrap(o.waitedFor(ctx.Err(), o.waited())))
 }
 
 // abort cancels the requests of an op that has failed, and waits for them.
@@ -245,20 +268,9 @@ func (o *op) name() string {
 	return fmt.Sprintf("%s of key %s, round %d", o.verb, wire.Shown(o.key), o.round)
 }
 
-// log writes a line about a long wait: one line in noteEvery for all ops that wait at the same time
-// (9/10 of it, because timers are not exact).
-func (o *op) log(waited time.Duration) {
-	s := o.s
-	now := int64(s.watcher.now())
-	last := s.lastNoted.Load()
-	if now-last < int64(s.noteEvery)*9/10 || !s.lastNoted.CompareAndSwap(last, now) {
-		return
-	}
-	why := o.waiting()
-	s.logger.Info("waiting: "+why, "call", o.verb, "key", o.key, "round", o.round, "seconds", int(waited.Seconds()), joblog.Waiting.With("waiting_for", why))
-}
-
 // An op is a context.Context for its requests: it ends when the op fails.
+
+var _ context.Context = (*op)(nil)
 
 func (o *op) Deadline() (time.Time, bool) { return time.Time{}, false }
 func (o *op) Value(any) any               { return nil }

@@ -273,7 +273,7 @@ func TestAnOpIsAContextForItsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		kv, _, _ := openActor(t)
 		defer kv.Close()
-		o := newOp(kv, "push", "x", 0)
+		o := newOp(kv.requests, "push", "x", 0)
 		var mu sync.Mutex
 		var ran []string
 		run := func(name string) func() {

@@ -69,24 +69,10 @@ func (s *store) optimizerOp(verb, config string) (*op, error) {
 			return nil, fmt.Errorf("kvstore: %s: %w", verb, err)
 		}
 	}
-	return s.toEveryServer(verb, func(c *call) {
+	return s.requests.toEveryServer(verb, func(c *call) {
 		head := &wire.SetOptimizer{Mode: mode, Config: config, Guard: guard}
 		c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
 	}), nil
-}
-
-// everyServer sends a request to every server.
-func (s *store) everyServer(ctx context.Context, verb string, fill func(c *call)) error {
-	return s.toEveryServer(verb, fill).run(ctx)
-}
-
-func (s *store) toEveryServer(verb string, fill func(c *call)) *op {
-	o := newOp(s, verb, "", int(s.node.Membership().Servers))
-	for i := range o.calls {
-		o.calls[i].server = i
-		fill(&o.calls[i])
-	}
-	return o
 }
 
 func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64) error {
@@ -102,7 +88,7 @@ func (s *store) SetLearningRate(ctx context.Context, round uint64, rate float64)
 			return keyError("set learning rate", k.name, ErrConflict, "got round %d, to which this worker has pushed already; want round %d or later", round, next)
 		}
 	}
-	return s.everyServer(ctx, "set learning rate", func(c *call) {
+	return s.requests.everyServer(ctx, "set learning rate", func(c *call) {
 		head := &wire.SetRate{Round: round, Rate: rate}
 		c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
 	})
@@ -133,7 +119,7 @@ func (s *store) restoreRates(ctx context.Context, saved, now *optim.Config) erro
 			}
 			from = round
 		}
-		err := s.everyServer(ctx, "set learning rate", func(c *call) {
+		err := s.requests.everyServer(ctx, "set learning rate", func(c *call) {
 			head := &wire.SetRate{Round: from, Rate: ch.LearningRate}
 			c.request, c.origin, c.answer = head, &head.Origin, &wire.Ack{}
 		})

@@ -31,15 +31,15 @@ type settings struct {
 	err       error // in the environment
 }
 
-func newSettings(opts []Option) settings {
-	s := settings{
+func newSettings(opts []Option) *settings {
+	s := &settings{
 		timeout:   DefaultTimeout,
 		staleness: math.MaxUint64,
 		noteEvery: 5 * time.Second,
 		native:    littleEndian,
 	}
 	for _, o := range opts {
-		o(&s)
+		o(s)
 	}
 	if s.logger == nil {
 		s.logger, s.err = joblog.Default(s.getenv)

@@ -10,15 +10,16 @@ import (
 // job ends or the store closes, and logs long waits. One goroutine does so for all ops, because
 // watching all this in each op costs more, and small ops come by the hundred thousand a second.
 type opWatcher struct {
-	s    *store
+	env  watcherEnv
 	base time.Time // zero of the watcher's clock
 	quit chan struct{}
 	wg   sync.WaitGroup
 
-	mu          sync.Mutex // guards the rest, and the watchEntry of each op
-	first, last *op        // the waiting ops, in the order in which they began
-	running     bool       // the goroutine was started
-	asleep      bool       // the goroutine has no timer set and must be woken for a new op
+	mu          sync.Mutex    // guards the rest, and the watchEntry of each op
+	first, last *op           // the waiting ops, in the order in which they began
+	running     bool          // the goroutine was started
+	asleep      bool          // the goroutine has no timer set and must be woken for a new op
+	noted       time.Duration // when a wait was last noted, on the watcher's clock
 	wake        chan struct{}
 	endReason   func() error // why every op ends at once; nil: ops may wait
 
@@ -34,6 +35,21 @@ type opWatcher struct {
 	lastDone       <-chan struct{} // Done of the previous op's context
 }
 
+// watcherEnv is what an opWatcher needs to know: how long ops may wait, and what ends them all.
+type watcherEnv struct {
+	// timeout bounds the time of an op; 0 or less: there is no bound.
+	timeout time.Duration
+	// noteEvery is the time between two log lines about a wait.
+	noteEvery time.Duration
+	// note writes such a line.
+	note func(o *op, waited time.Duration)
+	// jobEnded is closed when the job has ended for this worker; jobEndError says why.
+	jobEnded    <-chan struct{}
+	jobEndError func() error
+	// closing is closed when the store closes.
+	closing <-chan struct{}
+}
+
 // A watchEntry is an op's entry in the opWatcher's list.
 type watchEntry struct {
 	before, after *op
@@ -41,8 +57,8 @@ type watchEntry struct {
 	watched       bool          // the op's context is watchedContext
 }
 
-func newOpWatcher(s *store) *opWatcher {
-	l := &opWatcher{s: s, base: time.Now(), quit: make(chan struct{}), wake: make(chan struct{}, 1)}
+func newOpWatcher(env watcherEnv) *opWatcher {
+	l := &opWatcher{env: env, base: time.Now(), quit: make(chan struct{}), wake: make(chan struct{}, 1), noted: -env.noteEvery}
 	l.ended, l.end = context.WithCancelCause(context.Background())
 	return l
 }
@@ -73,10 +89,10 @@ func (l *opWatcher) add(o *op, ctx context.Context) (watched bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	began := now
-	if o.goesOn {
+	if o.resumed {
 		began = o.since
 	}
-	o.watch = watchEntry{before: l.last, began: began, due: now + l.s.nextCheck(now-began)}
+	o.watch = watchEntry{before: l.last, began: began, due: now + l.nextCheck(now-began)}
 	if l.last != nil {
 		l.last.watch.after = o
 	} else {
@@ -132,7 +148,7 @@ func (l *opWatcher) remove(o *op) {
 func (l *opWatcher) run() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	done, closing := l.s.node.Done(), l.s.closing
+	done, closing := l.env.jobEnded, l.env.closing
 	for {
 		var due <-chan time.Time
 		left, any, ended := l.check()
@@ -147,7 +163,7 @@ func (l *opWatcher) run() {
 			l.endWatched(ended)
 		case <-done:
 			done = nil
-			l.endAll(l.s.jobEndError)
+			l.endAll(l.env.jobEndError)
 		case <-closing:
 			closing = nil
 			l.endAll(func() error { return ErrClosed })
@@ -167,12 +183,12 @@ func (l *opWatcher) check() (left time.Duration, any bool, ended <-chan struct{}
 		m := &o.watch
 		if m.due <= now {
 			waited := now - m.began
-			if timeout := l.s.timeout; timeout > 0 && waited >= timeout {
+			if timeout := l.env.timeout; timeout > 0 && waited >= timeout {
 				o.fail(o.wrap(o.waitedFor(ErrUnavailable, waited)))
-				m.due = now + l.s.noteEvery // the op has failed; its requests are ending
+				m.due = now + l.env.noteEvery // the op has failed; its requests are ending
 			} else {
-				o.log(waited)
-				m.due = now + l.s.nextCheck(waited)
+				l.note(o, waited)
+				m.due = now + l.nextCheck(waited)
 			}
 		}
 		if d := m.due - now; !any || d < left {
@@ -191,7 +207,7 @@ func (l *opWatcher) longest() (call, whom string, waited time.Duration) {
 	now := l.now()
 	var longest *op
 	for o := l.first; o != nil; o = o.watch.after {
-		if w := now - o.watch.began; !o.background && w >= l.s.noteEvery && w > waited {
+		if w := now - o.watch.began; !o.background && w >= l.env.noteEvery && w > waited {
 			longest, waited = o, w
 		}
 	}
@@ -238,9 +254,20 @@ func (l *opWatcher) close() {
 }
 
 // nextCheck is the time until the next check of an op that has waited this long.
-func (s *store) nextCheck(waited time.Duration) time.Duration {
-	if s.timeout > 0 {
-		return min(s.noteEvery, s.timeout-waited)
+func (l *opWatcher) nextCheck(waited time.Duration) time.Duration {
+	if l.env.timeout > 0 {
+		return min(l.env.noteEvery, l.env.timeout-waited)
 	}
-	return s.noteEvery
+	return l.env.noteEvery
+}
+
+// note notes a long wait, once in noteEvery for all ops that wait at the same time (9/10 of it,
+// because timers are not exact). Only the goroutine calls it.
+func (l *opWatcher) note(o *op, waited time.Duration) {
+	now := l.now()
+	if now-l.noted < l.env.noteEvery*9/10 {
+		return
+	}
+	l.noted = now
+	l.env.note(o, waited)
 }

@@ -22,11 +22,11 @@ func TestTheContextOfCallsInTurnIsWatchedOnce(t *testing.T) {
 			if err := kv.Push(c.ctx, "x", []float32{3, 4}); err != nil {
 				t.Fatal(err)
 			}
-			kv.watcher.mu.Lock()
-			if kv.watcher.contextDone != c.want {
-				t.Errorf("call %d: is a context watched: %v, want %v", i, kv.watcher.contextDone != nil, c.want != nil)
+			kv.requests.watcher.mu.Lock()
+			if kv.requests.watcher.contextDone != c.want {
+				t.Errorf("call %d: is a context watched: %v, want %v", i, kv.requests.watcher.contextDone != nil, c.want != nil)
 			}
-			kv.watcher.mu.Unlock()
+			kv.requests.watcher.mu.Unlock()
 		}
 	})
 }

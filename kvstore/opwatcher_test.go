@@ -51,7 +51,7 @@ func TestWaitsEndWithTheirOwnContext(t *testing.T) {
 			}
 			calls.Wait()
 			a.answer = nil
-			l := kv.watcher
+			l := kv.requests.watcher
 			l.mu.Lock()
 			if l.watchedOps != 0 || l.contextDone != nil || l.first != nil {
 				t.Errorf("turn %d: the opWatcher counts %d ops under a context that has ended (watched: %v), first %v, want none", turn, l.watchedOps, l.contextDone != nil, l.first)

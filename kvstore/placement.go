@@ -2,13 +2,11 @@ package kvstore
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
-	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -186,37 +184,4 @@ func (p *placementTracker) setUpNewServers(m *wire.Membership) {
 			p.s.logger.Warn("kvstore: cannot set the optimizer on new servers", "err", err)
 		}
 	})
-}
-
-// rank is the server that the call goes to.
-func (c *call) rank() int {
-	if c.key != nil {
-		return int(c.key.servers[c.shard].Load())
-	}
-	return c.server
-}
-
-// shardMayMove reports whether a failed attempt may succeed at another server, perhaps one that the
-// scheduler has yet to choose.
-func (c *call) shardMayMove(err error) bool {
-	s := c.op.s
-	if !s.placement.movable() {
-		return false
-	}
-	select {
-	case <-s.node.Done():
-		return false
-	default:
-	}
-	var r *transport.Refusal
-	if errors.As(err, &r) {
-		return r.Code == wire.CodeMoved || r.Code == wire.CodeUnavailable
-	}
-	return errors.Is(err, cluster.ErrNoServer) || errors.Is(err, transport.ErrClosed)
-}
-
-// serverRemoved reports whether the call is about a whole server that has left the job: then there
-// is nothing to do.
-func (c *call) serverRemoved(err error) bool {
-	return c.key == nil && c.op.s.placement.movable() && errors.Is(err, cluster.ErrNoServer)
 }

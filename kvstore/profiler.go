@@ -222,7 +222,7 @@ func (s *store) runProfile(ctx context.Context, verb string, x *profile) error {
 	if s.joining.Load() && x.cfg.Process != ProfileWorker {
 		return s.notYet(verb)
 	}
-	if !s.inline && x.cfg.Process != ProfileWorker {
+	if !s.requests.inline && x.cfg.Process != ProfileWorker {
 		m := s.node.Membership()
 		for i := range m.Nodes {
 			if n := &m.Nodes[i]; n.Role == wire.RoleServer && n.Rank >= 0 {
@@ -234,8 +234,8 @@ func (s *store) runProfile(ctx context.Context, verb string, x *profile) error {
 			return err
 		}
 	}
-	if s.inline || x.cfg.Process != ProfileServer {
-		x.capture = s.trace.Open(trace.Config{Spans: x.cfg.Spans})
+	if s.requests.inline || x.cfg.Process != ProfileServer {
+		x.capture = s.requests.trace.Open(trace.Config{Spans: x.cfg.Spans})
 	}
 	return nil
 }
@@ -298,9 +298,9 @@ func (s *store) commandProfile(ctx context.Context, verb string, x *profile, ser
 // askProfiled sends a request to one server. A request to a server that was removed ends without an
 // answer, whose generation is 0.
 func (s *store) askProfiled(ctx context.Context, verb string, n *trace.Node, request wire.Message, origin *wire.Origin, answer wire.Message, generation *uint64) error {
-	o := newOp(s, fmt.Sprintf("%s of %v", verb, n), "", 1)
+	o := newOp(s.requests, fmt.Sprintf("%s of %v", verb, n), "", 1)
 	c := &o.calls[0]
-	c.server, c.request, c.origin, c.answer = n.Rank, request, origin, answer
+	c.to.server, c.request, c.origin, c.answer = n.Rank, request, origin, answer
 	if err := o.run(ctx); err != nil {
 		return err
 	}

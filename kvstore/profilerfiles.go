@@ -62,8 +62,8 @@ func (s *store) writeOwnProfile(verb string, x *profile) error {
 			n.Host = m.Nodes[i].Host
 		}
 	}
-	if !s.inline {
-		offset, bound, _ := s.trace.Clock().Offset()
+	if !s.requests.inline {
+		offset, bound, _ := s.requests.trace.Clock().Offset()
 		n.Offset, n.Bound, n.Spans = offset, bound, r.Spans
 		return s.writeProfile(verb, x.cfg.path(trace.Worker, n.Rank), n)
 	}

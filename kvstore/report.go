@@ -69,10 +69,10 @@ type GPUReport struct {
 }
 
 // Trace takes the spans of this process.
-func (s *store) Trace() *trace.Recorder { return s.trace }
+func (s *store) Trace() *trace.Recorder { return s.requests.trace }
 
 func (s *store) ReportStep(r StepReport) {
-	s.trace.StepDone()
+	s.requests.trace.StepDone()
 	c := s.node.Recorder()
 	total := r.Total.Seconds()
 	c.Add(telemetry.Steps, 1)
@@ -93,7 +93,7 @@ func (s *store) ReportStep(r StepReport) {
 		c.Set(telemetry.GlobalBatch, float64(r.GlobalBatch))
 	}
 	c.Set(telemetry.LastStepTime, unixSeconds())
-	if clock := s.trace.Clock(); clock != nil {
+	if clock := s.requests.trace.Clock(); clock != nil {
 		c.AddStep(telemetry.Step{End: clock.Now() / 1000, Total: r.Total, Compute: r.Compute, Wait: r.Wait, Data: r.Data, Save: r.Save})
 	}
 }

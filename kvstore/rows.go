@@ -38,10 +38,10 @@ type rowsPush struct {
 
 func newRowsPush(k *key) *rowsPush {
 	n := len(k.shards)
-	p := &rowsPush{op: newOp(k.s, "push rows", k.name, n), heads: make([]wire.PushRows, n), acks: make([]wire.Ack, n), payloads: make([][2][]byte, n)}
+	p := &rowsPush{op: newOp(k.s.requests, "push rows", k.name, n), heads: make([]wire.PushRows, n), acks: make([]wire.Ack, n), payloads: make([][2][]byte, n)}
 	for i := range p.calls {
 		c := &p.calls[i]
-		c.key, c.shard = k, i
+		c.aim(k, i)
 		c.request, c.origin, c.answer, c.payload = &p.heads[i], &p.heads[i].Origin, &p.acks[i], p.payloads[i][:]
 	}
 	return p
@@ -104,7 +104,7 @@ type rowsPull struct {
 
 func newRowsPull(k *key) *rowsPull {
 	n := len(k.shards)
-	p := &rowsPull{op: newOp(k.s, "pull rows", k.name, n), heads: make([]wire.PullRows, n), values: make([]wire.Value, n), payloads: make([][1][]byte, n)}
+	p := &rowsPull{op: newOp(k.s.requests, "pull rows", k.name, n), heads: make([]wire.PullRows, n), values: make([]wire.Value, n), payloads: make([][1][]byte, n)}
 	p.all = p.calls
 	return p
 }
@@ -136,7 +136,8 @@ func (s *store) PullRows(ctx context.Context, name string, rows []int64, out []f
 		p.payloads[i][0] = x.code[0].rowNumbers(s.native, x.rows)
 		p.calls = p.all[:len(p.calls)+1]
 		c := &p.calls[len(p.calls)-1]
-		c.key, c.shard, c.request, c.origin = k, i, &p.heads[i], &p.heads[i].Origin
+		c.aim(k, i)
+		c.request, c.origin = &p.heads[i], &p.heads[i].Origin
 		c.answer, c.payload, c.dst, c.got = &p.values[i], p.payloads[i][:], x.code[1].receiveBuffer(s.native, x.values), nil
 	}
 	if err := p.run(ctx); err != nil {

@@ -157,7 +157,7 @@ func (k *key) read(ctx context.Context) (*keyState, string, error) {
 		c.got, c.dst = nil, nil
 		return nil
 	}
-	if err := k.inBatches(ctx, "save", fill, done); err != nil {
+	if err := k.s.requests.everyShard(ctx, "save", k, fill, done); err != nil {
 		return nil, "", err
 	}
 	return state, config, nil

@@ -29,8 +29,8 @@ type Snapshot struct {
 const snapshotReads = 4
 
 func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
-	if err := s.enter(false); err != nil {
-		return nil, fmt.Errorf("kvstore: snapshot: %w", err)
+	if !s.requests.flight.enter(false) {
+		return nil, fmt.Errorf("kvstore: snapshot: %w", ErrClosed)
 	}
 	keys := s.sorted()
 	for i, k := range keys {
@@ -38,14 +38,14 @@ func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
 			for _, k := range keys[:i] {
 				k.unlockPushes()
 			}
-			s.leave(false)
+			s.requests.flight.leave(false)
 			return nil, err
 		}
 	}
 	n := &Snapshot{done: make(chan struct{})}
 	go func() {
 		defer close(n.done)
-		defer s.leave(false)
+		defer s.requests.flight.leave(false)
 		n.err = n.read(ctx, keys)
 	}()
 	return n, nil

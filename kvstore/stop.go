@@ -40,5 +40,5 @@ func (s *store) ReportStopped(ctx context.Context, steps uint64, reason string) 
 	if !ok {
 		return nil
 	}
-	return s.ask(ctx, "report stopped", func(ctx context.Context) error { return n.Stopped(ctx, steps, reason) })
+	return s.requests.ask(ctx, "report stopped", func(ctx context.Context) error { return n.Stopped(ctx, steps, reason) })
 }

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
 )
@@ -16,26 +15,20 @@ import (
 // A store is a Store over a member of a job, which may be a job of one worker within this process.
 // Only where the shards are differs.
 type store struct {
-	settings
+	*settings
 	kind  string
 	async bool
 	node  member
-	trace *trace.Recorder // the node's
 
-	inline     bool // requests are answered at once, on the caller's goroutine
+	requests   *requests
 	eachDevice bool // each local device's gradient is compressed by itself, before the sum
 	lossless   bool // compression is refused
 
-	pool               *callPool
-	watcher            *opWatcher
 	placement          *placementTracker
-	hostSums           *hostSummer // nil: this worker takes no part in sums within its host
+	hostSums           *hostSums   // nil: this worker takes no part in sums within its host
 	joining            atomic.Bool // this worker has joined but is not yet a member of a generation: Ready has not returned
 	removed            atomic.Bool // this worker was asked to leave and is no longer a member
-	inFlight           inFlight
-	warnedUncompressed atomic.Bool  // warnUncompressed has logged its line
-	lastNoted          atomic.Int64 // when a wait was last logged, on the watcher's clock
-	closing            chan struct{}
+	warnedUncompressed atomic.Bool // warnUncompressed has logged its line
 	missed             missedUpdates
 	manyPushes         idleList[manyPush]
 	idlePushes         idleList[densePush] // of small keys
@@ -60,19 +53,15 @@ type store struct {
 
 var _ Store = (*store)(nil)
 
-func newStore(set settings, kind string, node member) *store {
-	_, inline := node.(*inProcess)
+func newStore(set *settings, kind string, node member) *store {
 	s := &store{
-		settings: set, kind: kind, async: kind == "dist_async", node: node, trace: node.Trace(),
-		inline: inline, eachDevice: kind == "device", lossless: kind == "local",
-		pool: newCallPool(), closing: make(chan struct{}), keys: map[string]*key{}, initialising: map[string]bool{},
-		inFlight: newInFlight(),
+		settings: set, kind: kind, async: kind == "dist_async", node: node, eachDevice: kind == "device", lossless: kind == "local",
+		keys: map[string]*key{}, initialising: map[string]bool{},
 	}
+	s.requests = newRequests(set, node, s.removed.Load, func() bool { return s.placement.movable() })
 	s.plain = &pusher{s, PushOptions{Weight: 1}}
 	none := Compression{}.withDefaults()
 	s.compression.Store(&none)
-	s.watcher = newOpWatcher(s)
-	s.lastNoted.Store(-int64(s.noteEvery))
 	s.beginEra()
 	if n, ok := node.(changing); ok {
 		s.joining.Store(n.Joining())
@@ -83,7 +72,7 @@ func newStore(set settings, kind string, node member) *store {
 	if n, ok := node.(interface {
 		ReportWaits(func() (call, whom string, waited time.Duration))
 	}); ok {
-		n.ReportWaits(s.watcher.longest)
+		n.ReportWaits(s.requests.watcher.longest)
 	}
 	s.trackPlacement() // last, because its goroutine uses all of the store
 	return s
@@ -148,7 +137,7 @@ func (s *store) Barrier(ctx context.Context) error {
 	s.barriers++
 	name := fmt.Sprintf("barrier/%d/%d", s.era, s.barriers)
 	s.mu.Unlock()
-	return s.ask(ctx, "barrier", func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
+	return s.requests.ask(ctx, "barrier", func(ctx context.Context) error { return s.node.Barrier(ctx, name) })
 }
 
 // lookup returns a key of the form that the call is for.
@@ -168,67 +157,6 @@ func (s *store) lookup(verb, name string, form uint8) (*key, error) {
 		return nil, keyError(verb, name, ErrUnsupported, "it is a dense key; use Push and Pull")
 	}
 	return k, nil
-}
-
-// enter counts a call as under way, until leave. Close waits for these calls. Background calls are
-// counted apart, because the program must have no call under way at a membership change, while the
-// store may.
-func (s *store) enter(background bool) error {
-	if !s.inFlight.enter(background) {
-		return ErrClosed
-	}
-	return nil
-}
-
-func (s *store) leave(background bool) { s.inFlight.leave(background) }
-
-// ask runs a request to the scheduler within the store's timeout.
-func (s *store) ask(ctx context.Context, verb string, question func(context.Context) error) error {
-	if err := s.enter(false); err != nil {
-		return fmt.Errorf("kvstore: %s: %w", verb, err)
-	}
-	defer s.leave(false)
-	ctx, cancel := s.callContext(ctx)
-	defer cancel(nil)
-	err := question(ctx)
-	if err == nil {
-		return nil
-	}
-	if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, err)
-	}
-	return fmt.Errorf("kvstore: %s: %w", verb, s.explain(err))
-}
-
-// callContext returns a context that also ends with the store's timeout, the end of the job, and
-// Close.
-func (s *store) callContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	if err := context.Cause(ctx); err != nil {
-		return ctx, cancel
-	}
-	ended := s.watcher.context()
-	stop := context.AfterFunc(ended, func() { cancel(context.Cause(ended)) })
-	var timer *time.Timer
-	if s.timeout > 0 {
-		timer = time.AfterFunc(s.timeout, func() { cancel(fmt.Errorf("%w: waited %v", ErrUnavailable, s.timeout)) })
-	}
-	return ctx, func(cause error) {
-		stop()
-		if timer != nil {
-			timer.Stop()
-		}
-		cancel(cause)
-	}
-}
-
-// jobEndError is why the job has ended for this node. Every call returns this error, whichever
-// notices the end first.
-func (s *store) jobEndError() error {
-	if err := s.node.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, ErrFinished)
 }
 
 // waitMillis is how long a server may hold a request before it must answer with the name of whom it
@@ -255,14 +183,12 @@ func (s *store) endMembership(ok bool, reason string) error {
 		return nil
 	}
 	s.closed = true
-	s.inFlight.refuse()
-	close(s.closing)
+	s.requests.flight.refuse()
 	s.mu.Unlock()
 	s.placement.close()
-	s.inFlight.wait()
+	s.requests.flight.wait()
 	s.hostSums.close()
-	s.pool.close()
-	s.watcher.close()
+	s.requests.close()
 	s.dropProfile()
 	ctx := context.Background() // the node bounds the time of a clean leave itself
 	if !ok {

@@ -91,7 +91,7 @@ type CaughtCount struct {
 
 func (s *store) Usage(ctx context.Context) ([]Usage, error) {
 	var answers []*wire.Usage
-	err := s.everyServer(ctx, "usage", func(c *call) {
+	err := s.requests.everyServer(ctx, "usage", func(c *call) {
 		head, answer := &wire.ReadUsage{}, &wire.Usage{}
 		answers = append(answers, answer)
 		c.request, c.origin, c.answer = head, &head.Origin, answer

@@ -78,17 +78,17 @@ func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
 			if !k.s.async && st.Round != round {
 				return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
 			}
-			if from[i] > 0 && servers[i] != c.rank() { // another server may hold the rows in another order
+			if from[i] > 0 && servers[i] != c.to.rank() { // another server may hold the rows in another order
 				return fail(ErrConflict, "the first rows came from server %d, which has left the job; save again", servers[i])
 			}
-			servers[i] = c.rank()
+			servers[i] = c.to.rank()
 			all.add(c.got, rows)
 			from[i] += st.Rows
 			left[i] = left[i] && st.Rows > 0 && from[i] < st.Total
 			c.got, c.dst = nil, nil
 			return nil
 		}
-		if err := k.inBatches(ctx, "save", fill, done); err != nil {
+		if err := k.s.requests.everyShard(ctx, "save", k, fill, done); err != nil {
 			return nil, "", err
 		}
 	}
@@ -183,7 +183,7 @@ func (k *key) writeOpen(ctx context.Context, file *checkpoint.File, x *savedKey,
 		pages = max(pages, (len(m)+each-1)/each)
 	}
 	for page := range pages {
-		err := k.inBatches(ctx, "load", func(c *call, i int) error {
+		err := k.s.requests.everyShard(ctx, "load", k, func(c *call, i int) error {
 			part := mine[i][min(page*each, len(mine[i])):min((page+1)*each, len(mine[i]))]
 			head := &wire.WriteRows{Init: k.initHead(i), Round: x.Round, First: page == 0, Rows: uint64(len(part)), Slots: slots}
 			c.request, c.origin, c.answer = head, &head.Init.Origin, &wire.Ack{}

@@ -18,7 +18,7 @@ type callSpans struct {
 
 // beginSpan begins the spans of a push or pull, unless an attempt before has.
 func (c *call) beginSpan() {
-	if r := c.op.s.trace; r.On() && c.spans.begun == 0 && c.key != nil {
+	if r := c.op.r.trace; r.On() && c.spans.begun == 0 && c.shard >= 0 {
 		c.spans.begun, c.spans.step = r.Now(), r.Step()
 		c.spans.sent.Store(0)
 	}
@@ -26,19 +26,19 @@ func (c *call) beginSpan() {
 
 // left notes that the request has been sent. It may run while the answer is read.
 func (c *call) left() {
-	if c.op.s.trace.On() {
-		if c.many != nil {
-			c.many.left(c.op.s.trace.Now())
+	if c.op.r.trace.On() {
+		if c.to.message != nil {
+			c.to.message.left(c.op.r.trace.Now())
 			return
 		}
-		c.spans.sent.Store(c.op.s.trace.Now())
+		c.spans.sent.Store(c.op.r.trace.Now())
 	}
 }
 
 // ask sends the request to a peer and returns the answer.
 func (c *call) ask(peer transport.Caller) ([]byte, error) {
 	n, ok := peer.(transport.Notifier)
-	if !ok || c.spans.begun == 0 && (c.many == nil || !c.op.s.trace.On()) {
+	if !ok || c.spans.begun == 0 && (c.to.message == nil || !c.op.r.trace.On()) {
 		return peer.Call(c.op, c.request, c.answer, c.dst, c.payload...)
 	}
 	if c.spans.note == nil {
@@ -58,8 +58,8 @@ func (c *call) endSpan() {
 	if c.op.Err() != nil {
 		return
 	}
-	r := c.op.s.trace
-	x := trace.Span{Begin: begun, End: r.Now(), Step: c.spans.step, Peer: uint64(c.rank()), Key: r.Name(c.key.name), Shard: uint32(c.shard)}
+	r := c.op.r.trace
+	x := trace.Span{Begin: begun, End: r.Now(), Step: c.spans.step, Peer: uint64(c.to.rank()), Key: r.Name(c.op.key), Shard: uint32(c.shard)}
 	push := x
 	push.Kind = trace.Push
 	x.Kind, x.Bytes = trace.Pull, uint64(len(c.got))

@@ -95,11 +95,12 @@ func (t *unreplicatedPushes) resend(ctx context.Context, k *key, shards []int) {
 		if !p.used {
 			continue
 		}
-		o := newOp(k.s, "resend push", k.name, len(shards))
+		o := newOp(k.s.requests, "resend push", k.name, len(shards))
 		o.round, o.background = p.round, true
 		for j, i := range shards {
 			c := &o.calls[j]
-			c.key, c.shard, c.answer, c.payload = k, i, &wire.Ack{}, [][]byte{p.payloads[i]}
+			c.aim(k, i)
+			c.answer, c.payload = &wire.Ack{}, [][]byte{p.payloads[i]}
 			if len(p.rows) > 0 {
 				c.request, c.origin = &p.rows[i], &p.rows[i].Origin
 			} else {
