@@ -49,7 +49,7 @@ type attemptEnv struct {
 	removed func() bool
 	// movable reports whether a shard may move to another server.
 	movable func() bool
-	// leaderPatience is how long a leader may leave a worker without a word.
+	// leaderPatience is how long a leader may say nothing.
 	leaderPatience time.Duration
 }
 
