@@ -20,8 +20,8 @@ func divides(c *Config) bool {
 	return ok
 }
 
-// elastic returns the scheduler and the runner of a study whose scheduler divides nodes, or nils.
-func elastic(c *Config) (Allocator, Scaler, error) {
+// dividing returns the scheduler and the runner of a study whose scheduler divides nodes, or nils.
+func dividing(c *Config) (Allocator, Scaler, error) {
 	a, ok := c.Scheduler.(Allocator)
 	if !ok {
 		return nil, nil, nil

@@ -3,10 +3,12 @@ package tune
 import (
 	"fmt"
 	"slices"
+
+	"github.com/paragon-train/paragon/tune/internal/trialjob"
 )
 
 // noReport is the error of a trial that returned and never reported.
-const noReport = "it returned without a report"
+const noReport = trialjob.NoReport
 
 // judgeEnd completes the event of an end: an attempt that returned without a report has
 // failed, and a failure is retried or not.

@@ -1,20 +1,26 @@
 package tune
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts/agent"
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
-	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/tune/internal/elastic"
+	"github.com/paragon-train/paragon/tune/internal/nodes"
+	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/internal/trialjob"
 	"github.com/paragon-train/paragon/tune/jobs"
 )
 
@@ -102,27 +108,8 @@ type Jobs struct {
 	// Logger gets messages for people; nil is slog.Default.
 	Logger *slog.Logger
 
-	measured sync.Once // the folder that is copied to hosts
-
-	finding sync.Mutex // guards the next two
-	from    nodeSource // what the nodes were found from
-	failed  error      // of prepare
-	nodes   *slots.Allocator
-	remote  *ssh.Method // reaches the hosts; nil: this machine alone
-	overlap atomic.Bool // a node of Cluster was lost
-
-	ask    func(context.Context, hosts.Host) (agent.Answer, error) // askHost, or a test's
-	wake   chan struct{}                                           // holds one: keepHosts is to look at the hosts
-	hostMu sync.Mutex                                              // guards the next two; taken before the locks of nodes and live
-	all    []*searchHost                                           // of HostFile and Add, in their order
-	files  []string                                                // that were uploaded
-
-	mu sync.Mutex // guards Output
-
-	live     sync.Mutex               // guards all below, of elastic trials
-	attempts map[int]*elasticJob      // by trial: those that run
-	decided  map[int]decidedPlacement // by trial: for attempts that have not begun
-	changes  chan string
+	setup jobSetup
+	live  elastic.Jobs
 }
 
 // Distributed returns a Runner of distributed trials on this machine.
@@ -134,25 +121,7 @@ const defaultStart = 2 * time.Minute
 // defaultMaxCopied is Jobs.MaxCopied where it is zero.
 const defaultMaxCopied = 64 << 30
 
-// A nodeSource is what says which nodes there are. The zero one is none yet.
-type nodeSource struct {
-	found    bool
-	hostFile string
-	cluster  *jobs.Cluster
-}
-
-// prepare finds the nodes. Those of this machine alone are found again when a field names others
-// meanwhile.
-func (j *Jobs) prepare(ctx context.Context) error {
-	j.finding.Lock()
-	defer j.finding.Unlock()
-	local := j.from == nodeSource{found: true}
-	if now := (nodeSource{true, j.HostFile, j.Cluster}); !j.from.found || local && now != j.from {
-		j.from, j.failed = now, j.findNodes(ctx)
-	}
-	return j.failed
-}
-
+// logger is Logger, or its default.
 func (j *Jobs) logger() *slog.Logger {
 	if j.Logger != nil {
 		return j.Logger
@@ -160,12 +129,17 @@ func (j *Jobs) logger() *slog.Logger {
 	return joblog.Process()
 }
 
+// given are the resources of one trial as they were set: Config.Resources, or else the Jobs'.
+func (j *Jobs) given(r Resources) Resources {
+	if r != (Resources{}) {
+		return r
+	}
+	return j.Resources
+}
+
 // resources are those of one trial, with defaults in place of zeros.
 func (j *Jobs) resources(given Resources) Resources {
-	r := j.Resources
-	if given != (Resources{}) {
-		r = given
-	}
+	r := j.given(given)
 	r.Hosts, r.Slots, r.CPUsPerSlot = max(r.Hosts, 1), max(r.Slots, 1), max(r.CPUsPerSlot, 1)
 	if r.Servers == 0 {
 		r.Servers = 1
@@ -176,51 +150,66 @@ func (j *Jobs) resources(given Resources) Resources {
 	return r
 }
 
+// elasticResources are those of one elastic trial, with defaults in place of zeros. Replicas on
+// hosts of the hosts file may share processors: there slots= says how many there are.
+func (j *Jobs) elasticResources(given Resources) Resources {
+	r := j.resources(given)
+	if j.HostFile != "" {
+		r.CPUsPerSlot = j.given(given).CPUsPerSlot
+	}
+	return r
+}
+
+// request is what one trial needs of the nodes.
 func (j *Jobs) request(given Resources) slots.Request {
 	r := j.resources(given)
 	return slots.Request{Hosts: r.Hosts, Workers: r.Slots, CPUs: r.Slots * r.CPUsPerSlot, GPUs: r.Slots * r.GPUs}
 }
 
+// unit is what one replica of an elastic trial needs of the nodes.
+func (j *Jobs) unit(given Resources) slots.Request { return trialjob.Unit(j.elasticResources(given)) }
+
 // Fits implements Placer.
 func (j *Jobs) Fits(r Resources) error {
+	full := j.resources(r)
 	if j.MaxCopied < 0 {
 		return fmt.Errorf("tune: Jobs.MaxCopied is %d bytes, want 0 (64 GiB) or more", j.MaxCopied)
 	}
-	if j.NoServers && j.resources(r).Hosts*j.resources(r).Slots != 1 {
-		return fmt.Errorf("tune: a trial of %d hosts with %d slots each needs servers", j.resources(r).Hosts, j.resources(r).Slots)
+	if j.NoServers && full.Hosts*full.Slots != 1 {
+		return fmt.Errorf("tune: a trial of %d hosts with %d slots each needs servers", full.Hosts, full.Slots)
 	}
 	if j.Cluster != nil {
-		if err := j.tasks().fits(j.resources(r)); err != nil {
+		if err := nodes.CheckTask(full); err != nil {
 			return err
 		}
 	}
-	if err := j.prepare(context.Background()); err != nil {
+	run, err := j.runner(context.Background())
+	if err != nil {
 		return err
 	}
-	err := j.nodes.Fits(j.request(r))
-	if away := j.awayText(); err != nil && away != "" {
-		err = fmt.Errorf("%w; set aside: %s", err, away)
-	}
-	return err
+	return run.Nodes.FitsEver(j.request(r))
 }
 
 // Acquire implements Placer.
 func (j *Jobs) Acquire(ctx context.Context, r Resources) (Place, error) {
-	if err := j.prepare(ctx); err != nil {
+	run, err := j.runner(ctx)
+	if err != nil {
 		return nil, err
 	}
-	g, err := j.nodes.Acquire(ctx, j.request(r))
+	g, err := run.Nodes.Alloc.Acquire(ctx, j.request(r))
 	if err != nil {
 		return nil, err
 	}
 	return jobPlace{g}, nil
 }
 
-type jobPlace struct{ *slots.Grant }
+// jobPlace is the Place of a trial that is no elastic job.
+type jobPlace struct{ grant *slots.Grant }
 
+// Location implements Place.
 func (p jobPlace) Location() string {
 	var names []string
-	for _, part := range p.Parts {
+	for _, part := range p.grant.Parts {
 		name := part.Node
 		if len(part.GPUs) > 0 {
 			name += ":gpu" + strings.Join(part.GPUs, "+")
@@ -228,4 +217,119 @@ func (p jobPlace) Location() string {
 		names = append(names, name)
 	}
 	return strings.Join(names, ",")
+}
+
+// Release implements Place.
+func (p jobPlace) Release() { p.grant.Release() }
+
+// Run implements Runner.
+func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) error {
+	if a.elastic && j.Cluster != nil {
+		return errors.New("tune: Jobs.Cluster is set, and the study's scheduler makes trials elastic: want another scheduler, or HostFile")
+	}
+	run, err := j.runner(ctx)
+	if err != nil {
+		return err
+	}
+	search := &jobReporter{r: r}
+	one, err := j.attempt(a, r, search)
+	if err != nil {
+		return err
+	}
+	err = run.Run(ctx, j.settings(), one)
+	if errors.Is(err, trialjob.ErrObeyed) {
+		return search.asked()
+	}
+	return classed(err)
+}
+
+// attempt is an attempt as package trialjob takes it.
+func (j *Jobs) attempt(a Attempt, r *Reporter, search *jobReporter) (one trialjob.Attempt, err error) {
+	one = trialjob.Attempt{Study: cmp.Or(a.program, a.Study), Trial: a.Trial, Number: a.Number, Seed: a.Seed, Metric: a.metric, Grace: a.grace, Search: search,
+		Command: func(checkpoint string) ([]string, error) { a.Checkpoint = checkpoint; return j.command(a) }}
+	if a.elastic {
+		one.Resources, one.Least = j.elasticResources(a.Resources), max(a.least, 1)
+	} else {
+		place, ok := a.Place.(jobPlace)
+		if !ok {
+			return one, errors.New("tune: Jobs.Run: the attempt's Place was not acquired from these Jobs")
+		}
+		one.Resources, one.Grant = j.resources(a.Resources), place.grant
+	}
+	if one.Params, err = json.Marshal(a.Params); err != nil {
+		return one, fmt.Errorf("tune: trial %d: %w", a.Trial, err)
+	}
+	if one.Folder, err = r.Folder(); err != nil {
+		return one, err
+	}
+	if one.StudyFolder, err = r.studyFolder(); err != nil {
+		return one, err
+	}
+	if dir, step, ok := r.Restore(); ok {
+		one.Restore = &remote.Restore{Dir: dir, Step: step, Donor: r.Donor()}
+	}
+	return one, nil
+}
+
+// command is the command of an attempt's workers: Command, or this program with its arguments.
+func (j *Jobs) command(a Attempt) ([]string, error) {
+	program := slices.Clone(j.Command)
+	if program == nil {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, fmt.Errorf("tune: find this program: %w", err)
+		}
+		program = append([]string{self}, os.Args[1:]...)
+	}
+	if j.CommandFor == nil {
+		return program, nil
+	}
+	program, err := j.CommandFor(program, a)
+	if err != nil {
+		return nil, fmt.Errorf("tune: command of trial %d: %w", a.Trial, err)
+	}
+	return program, nil
+}
+
+// settings say how trials are started.
+func (j *Jobs) settings() trialjob.Settings {
+	s := trialjob.Settings{NoServers: j.NoServers, Checkpoints: j.Checkpoints, Connects: j.Command == nil, Address: j.Address, Folder: j.Folder, SSH: j.SSH, LaunchFlags: j.LaunchFlags,
+		Launch: j.launchProgram, MaxCopied: cmp.Or(j.MaxCopied, defaultMaxCopied), Show: j.Output, Logger: j.logger()}
+	switch {
+	case j.Cluster != nil:
+		s.Place = trialjob.ClusterNodes
+	case j.HostFile != "":
+		s.Place = trialjob.Hosts
+	}
+	return s
+}
+
+// classed gives an attempt's failure its class.
+func classed(err error) error {
+	f, ok := errors.AsType[*trialjob.Failed](err)
+	if !ok {
+		return err
+	}
+	if err == error(f) {
+		return Fail(Failure(f.Class), f.Err)
+	}
+	return Fail(Failure(f.Class), err)
+}
+
+// launchProgram finds launch.
+func (j *Jobs) launchProgram() (string, error) {
+	if j.Launch != "" {
+		return filepath.Abs(j.Launch)
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "launch")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath("launch")
+	if err != nil {
+		return "", fmt.Errorf("tune: the launch program is neither beside this program nor in PATH; build it (go build github.com/paragon-train/paragon/launch) or set Jobs.Launch: %w", err)
+	}
+	return path, nil
 }

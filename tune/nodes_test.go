@@ -77,12 +77,12 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	var log strings.Builder
 	j := &Jobs{HostFile: writeHosts(t, "d1\ngone # a comment\nme@d2:2222 slots=3 gpus=1 cpus=1\nd3 gpus=9\nd4 gpus=0\n"), Address: "127.0.0.1", Launch: self,
 		Folder: "~/it's there", Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	if err := j.prepare(t.Context()); err != nil {
+	if err := j.Fits(Resources{}); err != nil {
 		t.Fatal(err)
 	}
 	cpus := len(affinity.Own())
 	want := []slots.Usage{{Name: "d1", CPUs: cpus, GPUs: 2}, {Name: "me@d2:2222", Slots: 3, CPUs: 1, GPUs: 1}, {Name: "d4", CPUs: cpus}}
-	if got := j.nodes.Usage(); !slices.Equal(got, want) {
+	if got := j.usage(); !slices.Equal(got, want) {
 		t.Errorf("the nodes are %+v, want %+v", got, want)
 	}
 	for _, want := range []string{"host=gone", "does sshd run there, on this port?", "host=d3", "the hosts file says gpus=9, and the host has 2"} {
@@ -99,8 +99,8 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := gpuFlags(g.(jobPlace).Grant), []string{"--gpus", "GPU-a"}; !slices.Equal(got, want) {
-		t.Errorf("launch gets %q, want %q", got, want)
+	if got, want := g.Location(), "me@d2:2222:gpuGPU-a"; got != want {
+		t.Errorf("the trial is at %q, want %q", got, want)
 	}
 	g.Release()
 
@@ -137,23 +137,6 @@ func TestHostsOfferWhatTheHostsFileAllows(t *testing.T) {
 	}
 	if n, err := j.Room(Resources{}); err != nil || n != 2 {
 		t.Errorf("room for %d trials (%v), want 2: cpus=1 of d2, slots=1 of d5", n, err)
-	}
-}
-
-// Launch gives each worker its own GPUs where they are named by UUID. Numbers, which
-// CUDA_VISIBLE_DEVICES may have, go by that variable.
-func TestLaunchGetsTheGPUsOfATrial(t *testing.T) {
-	for _, tc := range []struct {
-		gpus []string
-		want []string
-	}{
-		{nil, []string{"--gpus", "0"}},
-		{[]string{"GPU-a", "GPU-b"}, []string{"--gpus", "GPU-a,GPU-b"}},
-		{[]string{"1", "GPU-b"}, []string{"--env-worker", "CUDA_VISIBLE_DEVICES"}},
-	} {
-		if got := gpuFlags(&slots.Grant{Parts: []slots.Part{{Node: "d1", GPUs: tc.gpus}, {Node: "d2"}}}); !slices.Equal(got, tc.want) {
-			t.Errorf("GPUs %q: launch gets %q, want %q", tc.gpus, got, tc.want)
-		}
 	}
 }
 

@@ -57,7 +57,7 @@ func Run(ctx context.Context, f Trainable, cfg Config) (*Result, error) {
 	case cfg.Parallel == AsManyAsFit:
 		return nil, fmt.Errorf("tune: Config.Parallel is AsManyAsFit, and nothing says how many trials fit: want a number, or a Runner with places, such as Jobs, without %T", cfg.Scheduler)
 	}
-	allocator, scaler, err := elastic(&cfg)
+	allocator, scaler, err := dividing(&cfg)
 	if err != nil {
 		return nil, err
 	}

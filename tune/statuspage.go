@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/page"
+	"github.com/paragon-train/paragon/tune/internal/nodes"
 )
 
 // A statusPage serves Config.StatusListen. As an observer it only notes which trials change and
@@ -293,7 +294,7 @@ func (p *statusPage) hosts(running map[string]int) (all []page.SearchHost) {
 			total += n
 		}
 		name, _ := os.Hostname()
-		return []page.SearchHost{{Name: cmp.Or(name, localName), Running: total, Slots: max(p.cfg.Parallel, 1), SlotsUsed: total}}
+		return []page.SearchHost{{Name: cmp.Or(name, nodes.LocalName), Running: total, Slots: max(p.cfg.Parallel, 1), SlotsUsed: total}}
 	}
 	for _, u := range j.usage() {
 		h := page.SearchHost{Name: u.Name, Slots: u.Slots, SlotsUsed: u.UsedSlots, CPUs: u.CPUs, CPUsUsed: u.UsedCPUs, GPUs: u.GPUs, GPUsUsed: u.UsedGPUs, Leaving: u.Leaving}

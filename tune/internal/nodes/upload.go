@@ -1,4 +1,4 @@
-package tune
+package nodes
 
 import (
 	"context"
@@ -12,12 +12,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 )
 
-// UploadFiles copies files to the folder on every host where trials run: Jobs.Folder, or the home
-// folder. On this machine there is nothing to do.
-func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
-	if err := j.prepare(ctx); err != nil {
-		return err
-	}
+// regular says which of the files cannot be uploaded.
+func regular(files []string) error {
 	for _, file := range files {
 		info, err := os.Stat(file)
 		if err == nil && !info.Mode().IsRegular() {
@@ -27,35 +23,40 @@ func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 			return fmt.Errorf("tune: upload a file: %w", err)
 		}
 	}
-	j.hostMu.Lock()
-	j.files = append(j.files, files...) // hosts that come later get them, too
-	j.hostMu.Unlock()
-	all := j.hosts()
+	return nil
+}
+
+// uploadAll copies files to all hosts in use.
+func (s *hostSet) uploadAll(ctx context.Context, files []string) error {
+	s.mu.Lock()
+	s.files = append(s.files, files...) // hosts that come later get them, too
+	s.mu.Unlock()
+	all := s.inUse()
 	errs := make([]error, len(all))
 	var copying sync.WaitGroup
 	for i, h := range all {
-		copying.Go(func() { errs[i] = j.upload(ctx, h, files) })
+		copying.Go(func() { errs[i] = s.upload(ctx, h, files) })
 	}
 	copying.Wait()
 	return errors.Join(errs...)
 }
 
 // upload copies files to one host.
-func (j *Jobs) upload(ctx context.Context, h hosts.Host, files []string) error {
-	m, err := j.remote.Dial(ctx, h)
+func (s *hostSet) upload(ctx context.Context, h hosts.Host, files []string) error {
+	m, err := s.remote.Dial(ctx, h)
 	if err != nil {
-		return fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
+		return fmt.Errorf("tune: upload files: %w", WithoutLaunch(err))
 	}
 	defer m.Close()
-	folder := ssh.Folder(j.Folder)
+	folder := ssh.Folder(s.cfg.Folder)
 	_, err = m.Ask(ctx, agent.Question{MakeDir: folder})
 	for _, file := range files {
 		if err == nil {
-			err = j.remote.Copy(ctx, m, file, folder)
+			err = s.remote.Copy(ctx, m, file, folder)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("tune: upload files: %w", withoutLaunch{err})
+		return fmt.Errorf("tune: upload files: %w", WithoutLaunch(err))
 	}
 	return nil
 }

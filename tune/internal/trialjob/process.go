@@ -1,4 +1,4 @@
-package tune
+package trialjob
 
 import (
 	"context"
@@ -6,37 +6,14 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/affinity"
 	"github.com/paragon-train/paragon/internal/hosts/agent"
 	"github.com/paragon-train/paragon/internal/hosts/process"
+	"github.com/paragon-train/paragon/tune/internal/nodes"
 )
-
-// stopTimeout is how long a trial's processes have to end when they are told to; less if the search
-// gives a trial up before.
-const stopTimeout = 10 * time.Second
-
-// stopAfter is how long the processes of an attempt have to end: they are to be gone before the
-// search gives the attempt up.
-func (a *Attempt) stopAfter() time.Duration {
-	if a.grace > 0 {
-		return min(stopTimeout, a.grace/2)
-	}
-	return stopTimeout
-}
-
-// withoutLaunch is an error of a package that tune shares with launch, without launch's name before
-// it.
-type withoutLaunch struct{ error }
-
-func (e withoutLaunch) Error() string { return strings.TrimPrefix(e.error.Error(), "launch: ") }
-func (e withoutLaunch) Unwrap() error { return e.error }
-
-// killTimeout bounds the wait for processes that were killed.
-const killTimeout = 5 * time.Second
 
 // localAgent serves an agent within this process, on these processors (none: all): should this
 // process die, the kernel kills what the agent has started. close ends it.
@@ -52,11 +29,11 @@ func localAgent(cpus []int, logger *slog.Logger) (client *agent.Client, close fu
 		in.Close()
 		served <- err
 	}()
-	if client, err = agent.NewClient(context.Background(), localName, toAgent, fromAgent); err != nil {
+	if client, err = agent.NewClient(context.Background(), nodes.LocalName, toAgent, fromAgent); err != nil {
 		return nil, nil, errors.Join(err, <-served)
 	}
 	return client, func() {
-		closing, cancel := context.WithTimeout(context.Background(), killTimeout)
+		closing, cancel := context.WithTimeout(context.Background(), nodes.KillTimeout)
 		defer cancel()
 		_ = client.Close(closing)
 	}, nil
@@ -67,7 +44,7 @@ func localAgent(cpus []int, logger *slog.Logger) (client *agent.Client, close fu
 func execute(ctx context.Context, client *agent.Client, spec process.Spec, out process.Output, patience time.Duration, started func(pid int)) (process.Exit, error) {
 	h, err := client.Start(context.Background(), spec, out)
 	if err != nil {
-		return process.Exit{}, fmt.Errorf("tune: %w", withoutLaunch{err})
+		return process.Exit{}, fmt.Errorf("tune: %w", nodes.WithoutLaunch(err))
 	}
 	started(h.PID())
 	select {
@@ -84,11 +61,11 @@ func execute(ctx context.Context, client *agent.Client, spec process.Spec, out p
 	case <-timer.C:
 	}
 	h.Signal(syscall.SIGKILL)
-	timer.Reset(killTimeout)
+	timer.Reset(nodes.KillTimeout)
 	select {
 	case <-h.Done():
 		return h.Exit(), nil
 	case <-timer.C:
-		return process.Exit{}, fmt.Errorf("tune: %s (process %d) is still there %v after SIGKILL", spec.Name, h.PID(), killTimeout)
+		return process.Exit{}, fmt.Errorf("tune: %s (process %d) is still there %v after SIGKILL", spec.Name, h.PID(), nodes.KillTimeout)
 	}
 }

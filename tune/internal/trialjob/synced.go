@@ -1,4 +1,4 @@
-package tune
+package trialjob
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/internal/member/searchcontrol"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/tune/internal/state"
 )
 
 // synced is the current folder as each trial copies it to its hosts: without the folder of the
@@ -26,7 +27,7 @@ func synced(study string) (ssh.Source, error) {
 	}
 	s := ssh.Source{Dir: here}
 	if study == here {
-		s.Exclude = []string{trialsFolder, logName, searchcontrol.FileName}
+		s.Exclude = []string{state.TrialsFolder, state.LogName, searchcontrol.FileName}
 		return s, nil
 	}
 	if _, err := ssh.CleanExclude(here, study); err != nil {
@@ -38,7 +39,7 @@ func synced(study string) (ssh.Source, error) {
 	}
 	for _, d := range beside {
 		path := filepath.Join(filepath.Dir(study), d.Name())
-		if _, err := os.Stat(filepath.Join(path, logName)); err != nil && path != study {
+		if _, err := os.Stat(filepath.Join(path, state.LogName)); err != nil && path != study {
 			continue
 		}
 		clean, err := ssh.CleanExclude(here, path)
@@ -62,36 +63,32 @@ func someFolders(paths []string) string {
 }
 
 // source is the current folder as the trial's hosts get it. The first trial says how much that is.
-func (t *jobTrial) source() (ssh.Source, error) {
-	study, err := t.reporter.studyFolder()
-	if err != nil {
-		return ssh.Source{}, err
-	}
-	source, err := synced(study)
+func (t *trial) source() (ssh.Source, error) {
+	source, err := synced(t.StudyFolder)
 	if err != nil {
 		return ssh.Source{}, fmt.Errorf("tune: current folder: %w", err)
 	}
-	t.jobs.measured.Do(func() {
+	t.runner.measured.Do(func() {
 		text, err := source.Size()
 		if err != nil {
-			t.jobs.logger().Warn("tune: cannot read the folder to copy to the hosts", "error", err)
+			t.settings.Logger.Warn("tune: cannot read the folder to copy to the hosts", "error", err)
 			return
 		}
 		if len(source.Exclude) > 0 {
 			text += ", without " + someFolders(source.Exclude)
 		}
-		t.jobs.logger().Info("tune: each trial copies the current folder to its hosts, without the files that they have already: "+text, "from", source.Dir, "to", t.jobs.Folder)
+		t.settings.Logger.Info("tune: each trial copies the current folder to its hosts, without the files that they have already: "+text, "from", source.Dir, "to", t.settings.Folder)
 	})
 	return source, nil
 }
 
 // syncFlags are launch's about the copy of the current folder.
-func (t *jobTrial) syncFlags() ([]string, error) {
+func (t *trial) syncFlags() ([]string, error) {
 	source, err := t.source()
 	if err != nil {
 		return nil, err
 	}
-	flags := []string{"--sync-dst-dir", t.jobs.Folder}
+	flags := []string{"--sync-dst-dir", t.settings.Folder}
 	for _, path := range source.Exclude {
 		flags = append(flags, "--sync-exclude", path)
 	}

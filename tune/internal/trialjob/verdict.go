@@ -1,4 +1,4 @@
-package tune
+package trialjob
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/tune/internal/nodes"
 )
 
 // outOfMemory is what programs and libraries print that have run out of memory.
@@ -21,29 +22,44 @@ var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|C
 
 // verdict says how an attempt ended. err is why its process could not be run; else exit is how it
 // ended.
-func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) error {
-	told := t.told()
-	cause := context.Cause(ctx)
-	if failed, ok := errors.AsType[*TrialError](cause); ok {
+func (t *trial) verdict(ctx context.Context, exit process.Exit, err error) error {
+	told, cause := t.told(), context.Cause(ctx)
+	if failed, ok := errors.AsType[*Failed](cause); ok {
 		return failed
-	}
-	if ctx.Err() != nil && told == nil {
-		return cause // the search ends, or has given up waiting
 	}
 	well := err == nil && exit.OK()
 	switch {
+	case ctx.Err() != nil && told == nil: // the search ends, or has given up waiting
+		return cause
 	case told != nil && (well || ctx.Err() != nil):
-		return told // it did what it was told to
+		return told
 	case well:
-		return t.out.noMetrics()
+		return t.noMetrics()
 	case err != nil:
-		if failed, ok := errors.AsType[*TrialError](err); ok {
+		if failed, ok := errors.AsType[*Failed](err); ok {
 			return failed
 		}
-		return Fail(UserCode, err)
+		return fail(UserCode, err)
 	}
+	return t.failure(exit)
+}
+
+// noMetrics is why a command that ended well has reported nothing; nil if it has, or could go on
+// from a report.
+func (t *trial) noMetrics() error {
+	if t.Restore != nil || t.joined() {
+		return nil
+	}
+	if why := t.out.noMetrics(); why != "" {
+		return fail(UserCode, errors.New(why))
+	}
+	return nil
+}
+
+// failure is what the end of a process means that did not end well.
+func (t *trial) failure(exit process.Exit) error {
 	class, why := t.blameExit(exit)
-	if !t.jobs.NoServers {
+	if !t.settings.NoServers {
 		switch result, err := t.readResult(); {
 		case err == nil:
 			class, why = t.blame(result)
@@ -55,7 +71,7 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 			why = fmt.Sprintf("%s; its result cannot be read: %v", why, err)
 		}
 	}
-	if class == UserCode && outOfMemory.MatchString(t.out.said.String()) {
+	if class == UserCode && outOfMemory.MatchString(t.out.said()) {
 		class = OutOfMemory
 	}
 	if class == UserCode {
@@ -63,7 +79,7 @@ func (t *jobTrial) verdict(ctx context.Context, exit process.Exit, err error) er
 			class, why = cmp.Or(by, class), why+": "+said
 		}
 	}
-	return Fail(class, errors.New(why))
+	return fail(class, errors.New(why))
 }
 
 // inOneLine joins the lines of an error of launch, each of which may begin with the program's name.
@@ -86,7 +102,7 @@ func inOneLine(text string) string {
 }
 
 // readResult reads how launch says that the job ended. There is none if launch was killed.
-func (t *jobTrial) readResult() (*control.Result, error) {
+func (t *trial) readResult() (*control.Result, error) {
 	text, err := os.ReadFile(filepath.Join(t.folder, resultFile))
 	if err != nil {
 		return nil, err
@@ -97,7 +113,7 @@ func (t *jobTrial) readResult() (*control.Result, error) {
 // workersSay is what workers said went wrong, and the class of it: out of memory if any is, else
 // final if any is, since the others may have failed because that one did. One whose connection
 // closed before it said how it ended says no class.
-func (t *jobTrial) workersSay() (text string, class Failure) {
+func (t *trial) workersSay() (text string, class Class) {
 	var all []string
 	for rank := range t.workers() {
 		d, ok := t.session.Ended()[rank]
@@ -107,7 +123,7 @@ func (t *jobTrial) workersSay() (text string, class Failure) {
 		if len(all) < 3 {
 			all = append(all, fmt.Sprintf("rank %d: %s", rank, firstLine(d.Error)))
 		}
-		if said := Failure(d.Class); class == "" || said == OutOfMemory || said == Final && class == UserCode {
+		if said := Class(d.Class); class == "" || said == OutOfMemory || said == Final && class == UserCode {
 			class = said
 		}
 	}
@@ -115,17 +131,17 @@ func (t *jobTrial) workersSay() (text string, class Failure) {
 }
 
 // blameExit is the class of a process's end, and what to say of it.
-func (t *jobTrial) blameExit(exit process.Exit) (Failure, string) {
+func (t *trial) blameExit(exit process.Exit) (Class, string) {
 	if exit.Final() && exit.Signal == 0 { // as launch says it of a worker
-		f := control.Failure{Code: control.NodeFinal, Role: control.Worker, Host: localName,
+		f := control.Failure{Code: control.NodeFinal, Role: control.Worker, Host: nodes.LocalName,
 			Cause: control.Cause{Kind: control.CauseKind(exit.Report.Cause), Exit: exit.Code, Text: exit.Report.Text}}
-		if t.grant != nil {
-			f.Host = t.grant.Parts[0].Node
+		if t.Grant != nil {
+			f.Host = t.Grant.Parts[0].Node
 		}
 		return Final, inOneLine(f.String())
 	}
 	text := exit.String()
-	if said := cmp.Or(t.out.errorOf(control.Worker, 0), t.out.last); said != "" {
+	if said := cmp.Or(t.out.errorOf(control.Worker, 0), t.out.last()); said != "" {
 		text += ": " + said
 	}
 	// Nothing in a job uses SIGKILL on a process that does its work.
@@ -136,7 +152,7 @@ func (t *jobTrial) blameExit(exit process.Exit) (Failure, string) {
 }
 
 // blame is the class of a job's end, and what to say of it. Hosts that were lost are set aside.
-func (t *jobTrial) blame(r *control.Result) (Failure, string) {
+func (t *trial) blame(r *control.Result) (Class, string) {
 	text := fmt.Sprintf("exit %d", r.ExitCode)
 	if r.Failure != nil {
 		text = inOneLine(r.Failure.String())
@@ -153,7 +169,7 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 	}
 	var lost []string
 	for _, h := range r.LostHosts {
-		t.jobs.suspect(h.Host, errors.New(h.Reason))
+		t.runner.Nodes.Suspect(h.Host, errors.New(h.Reason))
 		if !h.Unreached {
 			class = NodeLost
 		}
@@ -188,4 +204,10 @@ func (t *jobTrial) blame(r *control.Result) (Failure, string) {
 		}
 	}
 	return UserCode, text
+}
+
+// firstLine is a message without the stack of a panic, for an error of one line.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }

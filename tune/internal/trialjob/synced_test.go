@@ -1,10 +1,12 @@
-package tune
+package trialjob
 
 import (
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/paragon-train/paragon/tune/internal/state"
 )
 
 // The copy of the current folder leaves out studies, by whatever path they are named.
@@ -37,7 +39,7 @@ func TestTheFoldersOfStudiesAreNotCopiedToHosts(t *testing.T) {
 		{"alias/runs/a", []string{"runs/a", "runs/b"}},
 		{"there/c", nil},
 		{"here/outside/c", nil}, // rsync copies links as links
-		{"here", []string{trialsFolder, logName, "control.json"}},
+		{"here", []string{state.TrialsFolder, state.LogName, "control.json"}},
 	} {
 		s, err := synced(filepath.Join(root, tc.study))
 		if err != nil || !slices.Equal(s.Exclude, tc.want) {

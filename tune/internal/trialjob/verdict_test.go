@@ -1,9 +1,10 @@
-package tune
+package trialjob
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,8 +14,31 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/tune/internal/nodes"
 	"github.com/paragon-train/paragon/tune/internal/remote"
+	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
 )
+
+// endedTrial is a job on nodes that nobody knows, whose processes have ended.
+func endedTrial(t *testing.T, workers int, alone bool) *trial {
+	t.Helper()
+	x := &trial{runner: &Runner{Nodes: &nodes.Set{}}, settings: &Settings{NoServers: alone, Logger: slog.New(slog.DiscardHandler)},
+		folder: t.TempDir(), session: &remote.Session{}}
+	x.Resources = jobs.Resources{Hosts: 1, Slots: workers}
+	x.Grant = &slots.Grant{Parts: []slots.Part{{Node: nodes.LocalName}}}
+	x.out = newOutput(outputConfig{folder: x.folder, alone: alone})
+	t.Cleanup(func() { _ = x.out.close() })
+	return x
+}
+
+// classOf is the class of an attempt's error; "": it has none.
+func classOf(err error) Class {
+	if e, ok := errors.AsType[*Failed](err); ok {
+		return e.Class
+	}
+	return ""
+}
 
 // A verdict follows from the codes of launch's result, whatever its sentences say.
 func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
@@ -44,7 +68,7 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		exit   process.Exit
 		said   string // by a process
 		launch string // launch's message
-		class  Failure
+		class  Class
 		want   string
 	}{
 		{"a program's error", blamed(exited, "no data"), process.Exit{Code: 3}, "", "", UserCode, "worker 1 on d1 failed: exit 3: no data"},
@@ -66,9 +90,8 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 		{"launch was killed", nil, process.Exit{Signal: syscall.SIGKILL}, "", "", NodeLost, "a process was killed: signal 9 (killed)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			x := &jobTrial{jobs: &Jobs{}, folder: t.TempDir(), resources: Resources{Hosts: 1, Slots: 2}, session: &remote.Session{}}
-			x.out = newJobOutput(x)
-			t.Cleanup(x.out.close)
+			x := endedTrial(t, 2, false)
+
 			if tc.result != nil {
 				text, err := control.EncodeResult(tc.result)
 				if err != nil {
@@ -82,7 +105,7 @@ func TestTheVerdictOnAJobIsThatOfItsResult(t *testing.T) {
 			if _, err := x.out.out.Stderr.Write([]byte(tc.launch)); err != nil {
 				t.Fatal(err)
 			}
-			x.out.last = ""
+			x.out.clues.last = ""
 			err := x.verdict(t.Context(), tc.exit, nil)
 			if classOf(err) != tc.class || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want %s with %q, in one line", err, tc.class, tc.want)
@@ -97,7 +120,7 @@ func TestTheVerdictOnAProcessIsThatOfItsReport(t *testing.T) {
 	report := exitreport.Report{Cause: exitreport.NoResume, Text: "the checkpoint is of another model:\nparameter w has 3 values"}
 	for _, tc := range []struct {
 		exit  process.Exit
-		class Failure
+		class Class
 		want  string
 	}{
 		{process.Exit{Code: 1, Report: report}, Final,
@@ -105,10 +128,8 @@ func TestTheVerdictOnAProcessIsThatOfItsReport(t *testing.T) {
 		{process.Exit{Signal: syscall.SIGKILL, Report: report}, NodeLost, "a process was killed"},
 		{process.Exit{Code: 1}, UserCode, "exit 1"},
 	} {
-		x := &jobTrial{jobs: &Jobs{NoServers: true}, folder: t.TempDir(), resources: Resources{Hosts: 1, Slots: 1}, session: &remote.Session{}}
-		x.out = newJobOutput(x)
+		x := endedTrial(t, 1, true)
 		err := x.verdict(t.Context(), tc.exit, nil)
-		x.out.close()
 		if classOf(err) != tc.class || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v: got %v, want %s with %q, in one line", tc.exit, err, tc.class, tc.want)
 		}
@@ -116,9 +137,8 @@ func TestTheVerdictOnAProcessIsThatOfItsReport(t *testing.T) {
 }
 
 func TestAResultThatCannotBeReadIsNamed(t *testing.T) {
-	x := &jobTrial{jobs: &Jobs{}, folder: t.TempDir(), resources: Resources{Hosts: 1, Slots: 1}, session: &remote.Session{}}
-	x.out = newJobOutput(x)
-	t.Cleanup(x.out.close)
+	x := endedTrial(t, 1, false)
+
 	text, err := json.Marshal(map[string]any{"version": 99})
 	if err != nil {
 		t.Fatal(err)

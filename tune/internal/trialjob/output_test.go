@@ -1,4 +1,4 @@
-package tune
+package trialjob
 
 import (
 	"fmt"
@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
 // Metrics are on whole lines of rank 0's standard output, whatever other processes and streams
 // print.
 func TestMetricsAreOnWholeLinesOfRank0(t *testing.T) {
-	o := newJobOutput(&jobTrial{jobs: &Jobs{}, folder: t.TempDir(), resources: Resources{Slots: 2}, grant: &slots.Grant{}})
 	var got []int
-	o.found = func(step int, _ map[string]float64) { got = append(got, step) }
+	dir := t.TempDir()
+	o := newOutput(outputConfig{folder: dir, report: func(step int, _ map[string]float64) { got = append(got, step) }})
 	for i, l := range []control.Line{
 		{Role: control.Worker, Stream: control.Stdout},
 		{Role: control.Worker, Stream: control.Stderr},
@@ -35,7 +34,9 @@ func TestMetricsAreOnWholeLinesOfRank0(t *testing.T) {
 	if _, err := o.out.Stderr.Write([]byte("launch: worker 0 | value=1 step=9\n")); err != nil {
 		t.Fatal(err)
 	}
-	o.close()
+	if err := o.close(); err != nil {
+		t.Error(err)
+	}
 	if want := []int{0, 6}; !slices.Equal(got, want) {
 		t.Errorf("metrics were found at steps %v, want %v", got, want)
 	}
@@ -43,11 +44,11 @@ func TestMetricsAreOnWholeLinesOfRank0(t *testing.T) {
 		"worker_0.log": "value=1 step=0\nvalue=1 step=1\nvalue=1 step=4value=1 step=5\nvalue=1 step=6\n",
 		"worker_1.log": "value=1 step=2\n",
 	} {
-		if text, err := os.ReadFile(filepath.Join(o.trial.folder, file)); err != nil || string(text) != want {
+		if text, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(text) != want {
 			t.Errorf("%s holds %q, %v, want %q", file, text, err, want)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(o.trial.folder, launchLog))
+	text, err := os.ReadFile(filepath.Join(dir, launchLog))
 	if err != nil || !strings.Contains(string(text), "launch: worker 0 | value=1 step=9\n") || !strings.Contains(string(text), "value=1 step=3\n") {
 		t.Errorf("%s holds %q, %v, want launch's message and the server's line", launchLog, text, err)
 	}

@@ -1,11 +1,12 @@
-package tune
+package nodes
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/tune/internal/slots"
 )
 
 // fakeHosts answer, or do not.
@@ -41,8 +43,8 @@ func (f *fakeHosts) set(name string, down bool) {
 	f.down[name] = down
 }
 
-// newFakeHosts makes Jobs on hosts that answer, but for those that are down.
-func newFakeHosts(t *testing.T, lines string, down ...string) (*fakeHosts, *Jobs) {
+// newFakeHosts finds hosts that answer, but for those that are down.
+func newFakeHosts(t *testing.T, lines string, down ...string) (*fakeHosts, *Set) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -52,25 +54,38 @@ func newFakeHosts(t *testing.T, lines string, down ...string) (*fakeHosts, *Jobs
 	for _, name := range down {
 		f.down[name] = true
 	}
-	j := &Jobs{HostFile: writeHosts(t, lines), Address: "127.0.0.1", Launch: self, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), ask: f.ask}
-	if err := j.prepare(t.Context()); err != nil {
+	s, err := Find(t.Context(), Config{HostFile: writeHosts(t, lines), Launch: func() (string, error) { return self, nil }, Logger: slog.New(slog.DiscardHandler), Changed: func(string) {}, ask: f.ask})
+	if err != nil {
 		t.Fatal(err)
 	}
 	f.asked = make(map[string][]time.Time)
-	return f, j
+	return f, s
 }
 
-// keep runs keepHosts until stop, which returns its error.
-func keep(t *testing.T, j *Jobs, r Resources) (stop func() error) {
+func writeHosts(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "hosts")
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// trialOn is what a trial of so many hosts needs.
+func trialOn(n int) slots.Request { return slots.Request{Hosts: n, Workers: 1, CPUs: 1} }
+
+// keep runs Keep until stop, which returns its error.
+func keep(t *testing.T, s *Set, need Need) (stop func() error) {
+	need.Timeout = cmp.Or(need.Timeout, 10*time.Minute)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- j.keepHosts(ctx, r, 0) }()
+	go func() { done <- s.Keep(ctx, need) }()
 	synctest.Wait()
 	return func() error { cancel(); return <-done }
 }
 
-func names(j *Jobs) (all []string) {
-	for _, u := range j.nodes.Usage() {
+func names(s *Set) (all []string) {
+	for _, u := range s.Alloc.Usage() {
 		if !u.Aside {
 			all = append(all, u.Name)
 		}
@@ -82,26 +97,26 @@ func names(j *Jobs) (all []string) {
 // It is taken back when it answers.
 func TestALostHostIsProbedAndTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, j := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
-		stop := keep(t, j, Resources{})
+		f, s := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
+		stop := keep(t, s, Need{Trial: trialOn(1)})
 		if len(f.asked) != 0 {
 			t.Errorf("hosts that work were asked: %v", f.asked)
 		}
-		g, err := j.Acquire(t.Context(), Resources{Hosts: 2})
+		g, err := s.Alloc.Acquire(t.Context(), trialOn(2))
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.set("d2", true)
 		begin := time.Now()
-		j.suspect("d2", errors.New("connection lost"))
+		s.Suspect("d2", errors.New("connection lost"))
 		synctest.Wait()
 		select {
-		case <-g.(jobPlace).Lost():
+		case <-g.Lost():
 		default:
 			t.Error("a trial on the lost host was not told")
 		}
 		g.Release()
-		if got := names(j); !slices.Equal(got, []string{"d1"}) {
+		if got := names(s); !slices.Equal(got, []string{"d1"}) {
 			t.Errorf("trials may run on %v, want d1", got)
 		}
 		time.Sleep(10 * time.Minute)
@@ -124,7 +139,7 @@ func TestALostHostIsProbedAndTakenBack(t *testing.T) {
 		f.set("d2", false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := names(j); !slices.Equal(got, []string{"d1", "d2"}) {
+		if got := names(s); !slices.Equal(got, []string{"d1", "d2"}) {
 			t.Errorf("trials may run on %v, want d1 and d2, which is back", got)
 		}
 		if len(f.asked["d1"]) > 0 {
@@ -140,9 +155,9 @@ func TestALostHostIsProbedAndTakenBack(t *testing.T) {
 // more of them. Trials that run there go on.
 func TestAHostThatFailsTrialsIsOfferedRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, j := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
-		stop := keep(t, j, Resources{})
-		g, err := j.Acquire(t.Context(), Resources{Hosts: 2})
+		_, s := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
+		stop := keep(t, s, Need{Trial: trialOn(1)})
+		g, err := s.Alloc.Acquire(t.Context(), trialOn(2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,8 +165,8 @@ func TestAHostThatFailsTrialsIsOfferedRarely(t *testing.T) {
 		away := make([]time.Duration, 10)
 		for i := range away {
 			begin := time.Now()
-			j.suspect("d2", errors.New("no space left"))
-			for synctest.Wait(); len(names(j)) < 2; synctest.Wait() {
+			s.Suspect("d2", errors.New("no space left"))
+			for synctest.Wait(); len(names(s)) < 2; synctest.Wait() {
 				time.Sleep(10 * time.Millisecond)
 			}
 			away[i] = time.Since(begin)
@@ -160,13 +175,13 @@ func TestAHostThatFailsTrialsIsOfferedRarely(t *testing.T) {
 			t.Errorf("the host was set aside for %v, want 0 after the first failure, and up to a minute after the last", away)
 		}
 		select {
-		case <-g.(jobPlace).Lost():
+		case <-g.Lost():
 			t.Error("a trial on a host that answers was ended")
 		default:
 		}
 		time.Sleep(steadyAfter)
-		j.suspect("d2", errors.New("no space left"))
-		if synctest.Wait(); len(names(j)) < 2 {
+		s.Suspect("d2", errors.New("no space left"))
+		if synctest.Wait(); len(names(s)) < 2 {
 			t.Error("after a long time without a failure the host is not back at once")
 		}
 		if err := stop(); err != nil {
@@ -183,14 +198,14 @@ func TestASearchNamesHostsThatAnswerSlowly(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		j := &Jobs{HostFile: writeHosts(t, "d1 gpus=0\nd2 gpus=0\n"), Address: "127.0.0.1", Launch: self, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		cfg := Config{HostFile: writeHosts(t, "d1 gpus=0\nd2 gpus=0\n"), Launch: func() (string, error) { return self, nil }, Logger: slog.New(slog.NewTextHandler(&log, nil)), Changed: func(string) {},
 			ask: func(_ context.Context, h hosts.Host) (agent.Answer, error) {
 				if h.Name == "d2" {
 					time.Sleep(20 * time.Second)
 				}
 				return agent.Answer{CPUs: []int{0}}, nil
 			}}
-		if err := j.prepare(t.Context()); err != nil {
+		if _, err := Find(t.Context(), cfg); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -203,16 +218,15 @@ func TestASearchNamesHostsThatAnswerSlowly(t *testing.T) {
 // Hosts that cannot be reached when the search begins are taken up when they can.
 func TestAHostThatComesLateIsTakenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, j := newFakeHosts(t, "d1 gpus=0\nd2 slots=1 gpus=0\n", "d2")
-		stop := keep(t, j, Resources{})
-		table, err := j.Nodes()
-		if err != nil || !strings.Contains(table.String(), "set aside: connection refused") {
-			t.Errorf("%v; the table does not say that d2 is set aside:\n%s", err, table.String())
+		f, s := newFakeHosts(t, "d1 gpus=0\nd2 slots=1 gpus=0\n", "d2")
+		stop := keep(t, s, Need{Trial: trialOn(1)})
+		if table := s.Table(); !strings.Contains(table.String(), "set aside: connection refused") {
+			t.Errorf("the table does not say that d2 is set aside:\n%s", table.String())
 		}
 		f.set("d2", false)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if u := j.nodes.Usage(); len(u) != 2 || u[1].Slots != 1 {
+		if u := s.Alloc.Usage(); len(u) != 2 || u[1].Slots != 1 {
 			t.Errorf("the nodes are %+v, want d2 among them with its one slot", u)
 		}
 		if err := stop(); err != nil {
@@ -224,24 +238,25 @@ func TestAHostThatComesLateIsTakenUp(t *testing.T) {
 // A search without a host for its trials waits, and ends with an error that names the hosts.
 func TestASearchWithoutHostsWaitsAndEnds(t *testing.T) {
 	for _, tc := range []struct {
-		name  string
-		r     Resources
-		act   func(f *fakeHosts, j *Jobs)
-		after time.Duration // from the loss to the end; 0: it goes on
-		want  string
+		name    string
+		hosts   int
+		timeout time.Duration
+		act     func(f *fakeHosts, s *Set)
+		after   time.Duration // from the loss to the end; 0: it goes on
+		want    string
 	}{
-		{"all are lost", Resources{}, func(*fakeHosts, *Jobs) {}, 10 * time.Minute, "no host for a trial for 10m0s: d1: connection refused; d2: connection refused"},
-		{"a shorter time", Resources{}, func(_ *fakeHosts, j *Jobs) { j.HostTimeout = time.Minute }, time.Minute, "for 1m0s: d1: "},
-		{"one comes back", Resources{}, func(f *fakeHosts, _ *Jobs) { time.Sleep(9 * time.Minute); f.set("d1", false) }, 0, ""},
-		{"one is too few", Resources{Hosts: 2}, func(f *fakeHosts, _ *Jobs) { f.set("d1", false) }, 10 * time.Minute, "for 10m0s: d2: connection refused"},
-		{"another is added", Resources{}, func(_ *fakeHosts, j *Jobs) {
-			if err := j.Add(context.Background(), "d3 gpus=0"); err != nil {
+		{"all are lost", 1, 0, func(*fakeHosts, *Set) {}, 10 * time.Minute, "no host for a trial for 10m0s: d1: connection refused; d2: connection refused"},
+		{"a shorter time", 1, time.Minute, func(*fakeHosts, *Set) {}, time.Minute, "for 1m0s: d1: "},
+		{"one comes back", 1, 0, func(f *fakeHosts, _ *Set) { time.Sleep(9 * time.Minute); f.set("d1", false) }, 0, ""},
+		{"one is too few", 2, 0, func(f *fakeHosts, _ *Set) { f.set("d1", false) }, 10 * time.Minute, "for 10m0s: d2: connection refused"},
+		{"another is added", 1, 0, func(_ *fakeHosts, s *Set) {
+			if err := s.Add(context.Background(), "d3 gpus=0"); err != nil {
 				panic(err)
 			}
 		}, 0, ""},
-		{"all are removed", Resources{}, func(_ *fakeHosts, j *Jobs) {
+		{"all are removed", 1, 0, func(_ *fakeHosts, s *Set) {
 			for _, name := range []string{"d1", "d2"} {
-				if err := j.Remove(name); err != nil {
+				if err := s.Remove(name); err != nil {
 					panic(err)
 				}
 			}
@@ -249,16 +264,15 @@ func TestASearchWithoutHostsWaitsAndEnds(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, j := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
-				stop := keep(t, j, tc.r)
+				f, s := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n")
+				stop := keep(t, s, Need{Trial: trialOn(max(tc.hosts, 1)), Timeout: tc.timeout})
 				f.set("d1", true)
 				f.set("d2", true)
 				begin := time.Now()
-				j.suspect("d1", errors.New("connection lost"))
-				j.suspect("d2", errors.New("connection lost"))
+				s.Suspect("d1", errors.New("connection lost"))
+				s.Suspect("d2", errors.New("connection lost"))
 				synctest.Wait()
-				tc.act(f, j)
-				j.wakeKeeper() // its deadline may have changed
+				tc.act(f, s)
 				time.Sleep(20 * time.Minute)
 				synctest.Wait()
 				switch err := stop(); {
@@ -275,15 +289,15 @@ func TestASearchWithoutHostsWaitsAndEnds(t *testing.T) {
 // A trial that still runs, on a host that was removed, is no search without hosts.
 func TestATrialThatRunsKeepsTheSearch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, j := newFakeHosts(t, "d1 gpus=0\n")
-		g, err := j.Acquire(t.Context(), Resources{})
+		_, s := newFakeHosts(t, "d1 gpus=0\n")
+		g, err := s.Alloc.Acquire(t.Context(), trialOn(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := j.Remove("d1"); err != nil {
+		if err := s.Remove("d1"); err != nil {
 			t.Fatal(err)
 		}
-		stop := keep(t, j, Resources{})
+		stop := keep(t, s, Need{Trial: trialOn(1)})
 		time.Sleep(time.Hour)
 		if err := stop(); err != nil {
 			t.Error(err)
@@ -291,7 +305,7 @@ func TestATrialThatRunsKeepsTheSearch(t *testing.T) {
 		g.Release()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		if err := j.keepHosts(ctx, Resources{}, 0); err == nil || !strings.Contains(err.Error(), "hosts were removed") {
+		if err := s.Keep(ctx, Need{Trial: trialOn(1), Timeout: 10 * time.Minute}); err == nil || !strings.Contains(err.Error(), "hosts were removed") {
 			t.Errorf("without it: got %v, want an error", err)
 		}
 	})
@@ -300,22 +314,22 @@ func TestATrialThatRunsKeepsTheSearch(t *testing.T) {
 // A host that was removed while a trial runs there is added again.
 func TestARemovedHostIsAddedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, j := newFakeHosts(t, "d1 gpus=0\nd2 slots=1 gpus=0\n")
-		g, err := j.Acquire(t.Context(), Resources{Hosts: 2})
+		_, s := newFakeHosts(t, "d1 gpus=0\nd2 slots=1 gpus=0\n")
+		g, err := s.Alloc.Acquire(t.Context(), trialOn(2))
 		if err == nil {
-			err = j.Remove("d2")
+			err = s.Remove("d2")
 		}
 		if err == nil {
-			err = j.Add(t.Context(), "d2 slots=2 gpus=0")
+			err = s.Add(t.Context(), "d2 slots=2 gpus=0")
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if u := j.nodes.Usage()[1]; u.Leaving || u.Slots != 2 || u.UsedCPUs != 1 {
+		if u := s.Alloc.Usage()[1]; u.Leaving || u.Slots != 2 || u.UsedCPUs != 1 {
 			t.Errorf("the host is %+v, want it with two slots, and the trial that runs there", u)
 		}
 		g.Release()
-		if n := len(j.nodes.Usage()); n != 2 {
+		if n := len(s.Alloc.Usage()); n != 2 {
 			t.Errorf("after the trial there are %d hosts, want 2", n)
 		}
 	})
@@ -324,8 +338,8 @@ func TestARemovedHostIsAddedAgain(t *testing.T) {
 // That a trial does not fit says which hosts are missing.
 func TestATrialThatDoesNotFitNamesTheHostsThatAreAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, j := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n", "d2")
-		if err := j.Fits(Resources{Hosts: 2}); err == nil || !strings.Contains(err.Error(), "set aside: d2: connection refused") {
+		_, s := newFakeHosts(t, "d1 gpus=0\nd2 gpus=0\n", "d2")
+		if err := s.FitsEver(trialOn(2)); err == nil || !strings.Contains(err.Error(), "set aside: d2: connection refused") {
 			t.Errorf("got %v, want an error that names d2", err)
 		}
 	})
@@ -335,23 +349,23 @@ func TestATrialThatDoesNotFitNamesTheHostsThatAreAway(t *testing.T) {
 // on.
 func TestTrialsGoOnWhereAHostAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, j := newFakeHosts(t, "d1\n")
-		stop := keep(t, j, Resources{})
-		g, err := j.Acquire(t.Context(), Resources{})
+		_, s := newFakeHosts(t, "d1\n")
+		stop := keep(t, s, Need{Trial: trialOn(1)})
+		g, err := s.Alloc.Acquire(t.Context(), trialOn(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		j.ask = func(context.Context, hosts.Host) (agent.Answer, error) {
+		s.hosts.ask = func(context.Context, hosts.Host) (agent.Answer, error) {
 			return agent.Answer{GPUErr: "the driver is gone"}, nil
 		}
-		j.suspect("d1", errors.New("connection lost"))
+		s.Suspect("d1", errors.New("connection lost"))
 		synctest.Wait()
 		select {
-		case <-g.(jobPlace).Lost():
+		case <-g.Lost():
 			t.Error("a trial was ended on a host that answers")
 		default:
 		}
-		if got := names(j); len(got) > 0 {
+		if got := names(s); len(got) > 0 {
 			t.Errorf("trials may start on %v, want on none", got)
 		}
 		g.Release()

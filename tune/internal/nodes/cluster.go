@@ -1,4 +1,4 @@
-package tune
+package nodes
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,12 +20,33 @@ import (
 	"github.com/paragon-train/paragon/tune/jobs"
 )
 
-// A clusterTasks starts tasks on the nodes of a jobs.Cluster.
-type clusterTasks jobs.Cluster
+// Tasks starts tasks on the nodes of a cluster. Which processors and GPUs of a node a task gets the
+// cluster's scheduler decides: the search only counts them.
+type Tasks struct {
+	cluster *jobs.Cluster
+	alloc   *slots.Allocator
+	launch  func() (string, error)
+	changed func(cause string)
+	logger  *slog.Logger
+	// lost says that a node was lost: see jobs.TaskRequest.Overlap.
+	lost atomic.Bool
+}
 
-// nodes are the nodes, whose processors and GPUs have numbers that only count them: which ones a
-// step gets its scheduler decides.
-func (c *clusterTasks) nodes() ([]slots.Node, error) {
+// newTasks makes a node of each of the cluster's.
+func newTasks(cfg Config, alloc *slots.Allocator) (*Tasks, error) {
+	t := &Tasks{cluster: cfg.Cluster, alloc: alloc, launch: cfg.Launch, changed: cfg.Changed, logger: cfg.Logger}
+	all, err := countedNodes(cfg.Cluster)
+	for _, n := range all {
+		err = errors.Join(err, alloc.Add(n))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// countedNodes are the cluster's nodes. Their processors and GPUs have numbers that only count them.
+func countedNodes(c *jobs.Cluster) ([]slots.Node, error) {
 	if len(c.Nodes) == 0 || c.Command == nil {
 		return nil, errors.New("tune: Jobs.Cluster has no Nodes or no Command, want both")
 	}
@@ -38,14 +60,15 @@ func (c *clusterTasks) nodes() ([]slots.Node, error) {
 			all[i].CPUs = append(all[i].CPUs, c)
 		}
 		for g := range n.GPUs {
-			all[i].GPUs = append(all[i].GPUs, fmt.Sprintf("%s#%d", n.Name, g)) // one name, one GPU
+			// The allocator takes equal names for one GPU, so each name has its node's.
+			all[i].GPUs = append(all[i].GPUs, fmt.Sprintf("%s#%d", n.Name, g))
 		}
 	}
 	return all, nil
 }
 
-// fits says why steps cannot run a trial with these resources.
-func (c *clusterTasks) fits(r Resources) error {
+// CheckTask says why a task cannot run a trial with these resources.
+func CheckTask(r jobs.Resources) error {
 	switch {
 	case r.Hosts != 1:
 		return fmt.Errorf("tune: a trial of %d hosts: on a cluster's nodes a trial is one step on one node; leave hosts out and give it more slots", r.Hosts)
@@ -59,29 +82,39 @@ const (
 	// pingEvery is how often the agent in a step is asked whether it is there; pingTimeout is
 	// how long it may take to answer.
 	pingEvery   = time.Second
-	pingTimeout = agentLease
+	pingTimeout = Lease
+	// KillTimeout bounds the wait for processes that were killed.
+	KillTimeout = 5 * time.Second
 	// probeTimeout bounds a step that only shows whether its node takes steps.
 	probeTimeout = 10 * time.Second
 )
 
-// A clusterTask is one that runs, with an agent in it.
-type clusterTask struct {
-	*agent.Client
-	node string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the command has ended
-	said *stepMessages
+// A Task is one that runs, with an agent in it.
+type Task struct {
+	// Client speaks with the agent.
+	Client *agent.Client
+	node   string
+	cmd    *exec.Cmd
+	// done is closed when the command has ended.
+	done chan struct{}
+	said *taskMessages
 	ping context.CancelFunc
 }
 
-// open starts an agent in a step, and returns when it answers. ctx bounds that alone.
-func (c *clusterTasks) open(ctx context.Context, launch string, r jobs.TaskRequest, logger *slog.Logger) (*clusterTask, error) {
-	node := r.Node
-	words := append(slices.Clone(c.Command(r)), launch, "agent", agentLease.String())
+// Open starts an agent in a task on a part of a node, and returns when it answers. ctx bounds that
+// alone.
+func (t *Tasks) Open(ctx context.Context, part slots.Part) (*Task, error) {
+	launch, err := t.launch()
+	if err != nil {
+		return nil, err
+	}
+	node := part.Node
+	request := jobs.TaskRequest{Node: node, CPUs: len(part.CPUs), GPUs: len(part.GPUs), Overlap: t.lost.Load()}
+	words := append(slices.Clone(t.cluster.Command(request)), launch, "agent", Lease.String())
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = c.Env
+	cmd.Env = t.cluster.Env
 	procgroup.Own(cmd) // Ctrl-C is for the search, which ends its trials in order
-	x := &clusterTask{node: node, cmd: cmd, done: make(chan struct{}), said: &stepMessages{node: node, logger: logger}}
+	x := &Task{node: node, cmd: cmd, done: make(chan struct{}), said: &taskMessages{node: node, logger: t.logger}}
 	cmd.Stderr = x.said
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -103,7 +136,7 @@ func (c *clusterTasks) open(ctx context.Context, launch string, r jobs.TaskReque
 		return nil, fmt.Errorf("start a step on %s: %w", node, err)
 	}
 	go func() {
-		<-x.Gone() // all of its output has been read
+		<-x.Client.Gone() // all of its output has been read
 		cmd.Wait()
 		close(x.done)
 	}()
@@ -115,19 +148,19 @@ func (c *clusterTasks) open(ctx context.Context, launch string, r jobs.TaskReque
 
 // watch ends a step whose agent no longer answers: the command that started it may not notice that
 // its node is gone.
-func (x *clusterTask) watch(ctx context.Context) {
+func (x *Task) watch(ctx context.Context) {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-		case <-x.Gone():
+		case <-x.Client.Gone():
 			return
 		case <-ctx.Done():
 			return
 		}
 		asking, cancel := context.WithTimeout(ctx, pingTimeout)
-		_, err := x.Ask(asking, agent.Question{})
+		_, err := x.Client.Ask(asking, agent.Question{})
 		cancel()
 		if err != nil && ctx.Err() == nil {
 			x.cmd.Process.Kill() // its output ends, and so the Client is gone
@@ -136,40 +169,40 @@ func (x *clusterTask) watch(ctx context.Context) {
 	}
 }
 
-// close ends the agent and what it runs, and with it the step.
-func (x *clusterTask) close() {
+// Close ends the agent and what it runs, and with it the task.
+func (x *Task) Close() {
 	x.ping()
-	closing, cancel := context.WithTimeout(context.Background(), killTimeout)
+	closing, cancel := context.WithTimeout(context.Background(), KillTimeout)
 	defer cancel()
 	_ = x.Client.Close(closing)
 	x.kill(false)
 }
 
 // kill returns when the command has ended; now: without waiting for it to end by itself.
-func (x *clusterTask) kill(now bool) {
+func (x *Task) kill(now bool) {
 	if !now {
 		select {
 		case <-x.done:
 			return
-		case <-time.After(killTimeout):
+		case <-time.After(KillTimeout):
 		}
 	}
 	x.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-x.done:
-	case <-time.After(killTimeout):
+	case <-time.After(KillTimeout):
 		x.cmd.Process.Kill()
 		<-x.done
 	}
 }
 
 // probe reports why a node takes no step; nil: it does.
-func (c *clusterTasks) probe(ctx context.Context, node string) error {
+func (t *Tasks) probe(ctx context.Context, node string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	words := append(slices.Clone(c.Command(jobs.TaskRequest{Node: node, CPUs: 1, Overlap: true})), "true")
+	words := append(slices.Clone(t.cluster.Command(jobs.TaskRequest{Node: node, CPUs: 1, Overlap: true})), "true")
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Env, cmd.WaitDelay = c.Env, time.Second
+	cmd.Env, cmd.WaitDelay = t.cluster.Env, time.Second
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	out, err := cmd.CombinedOutput()
 	if text := strings.TrimSpace(string(out)); err != nil && text != "" {
@@ -178,21 +211,22 @@ func (c *clusterTasks) probe(ctx context.Context, node string) error {
 	return err
 }
 
-// suspectNode looks whether a node takes steps at all, and removes it if it does not: trials that
-// run on it end.
-func (j *Jobs) suspectNode(ctx context.Context, node string) {
-	err := j.tasks().probe(ctx, node)
-	if err != nil && ctx.Err() == nil {
-		j.logger().Warn("tune: a step could not be started on a node; the node is removed", "node", node, "error", err)
-		j.overlap.Store(true)
-		if j.nodes.Lose(node) == nil { // another trial may have been faster
-			j.change(fmt.Sprintf("node %s was lost", node))
-		}
+// Suspect looks whether a node takes tasks at all, and removes it if it does not: trials that run on
+// it end.
+func (t *Tasks) Suspect(ctx context.Context, node string) {
+	err := t.probe(ctx, node)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	t.logger.Warn("tune: a step could not be started on a node; the node is removed", "node", node, "error", err)
+	t.lost.Store(true)
+	if t.alloc.Lose(node) == nil { // another trial may have been faster
+		t.changed(fmt.Sprintf("node %s was lost", node))
 	}
 }
 
-// stepMessages logs what the command of a step says.
-type stepMessages struct {
+// taskMessages logs what the command of a step says.
+type taskMessages struct {
 	node   string
 	logger *slog.Logger
 	mu     sync.Mutex // guards the rest
@@ -203,7 +237,7 @@ type stepMessages struct {
 // maxMessage bounds a line, in bytes.
 const maxMessage = 4 << 10
 
-func (m *stepMessages) Write(p []byte) (int, error) {
+func (m *taskMessages) Write(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.part = append(m.part, p...)
@@ -220,11 +254,8 @@ func (m *stepMessages) Write(p []byte) (int, error) {
 	}
 }
 
-func (m *stepMessages) last() string {
+func (m *taskMessages) last() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.line
 }
-
-// tasks is Jobs.Cluster as what starts tasks.
-func (j *Jobs) tasks() *clusterTasks { return (*clusterTasks)(j.Cluster) }

@@ -1,4 +1,4 @@
-package tune
+package elastic
 
 import (
 	"context"
@@ -14,33 +14,32 @@ import (
 )
 
 // elasticJobs are attempts of trials on nodes with so many slots each.
-func elasticJobs(t *testing.T, n int, nodes ...jobs.NodeSlots) (*Jobs, []*elasticJob) {
+func elasticJobs(t *testing.T, n int, nodes ...jobs.NodeSlots) (set *Jobs, alloc *slots.Allocator, all []*Job) {
 	t.Helper()
-	j := &Jobs{HostFile: "hosts", Logger: slog.New(slog.DiscardHandler)}
-	j.Changes()
-	j.from = nodeSource{found: true, hostFile: j.HostFile} // the nodes are these
-	var err error
-	if j.nodes, err = slots.New(); err != nil {
+	set = &Jobs{}
+	set.Changes()
+	alloc, err := slots.New()
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range nodes {
-		if err := j.nodes.Add(slots.Node{Name: x.Node, Slots: x.Slots}); err != nil {
+		if err := alloc.Add(slots.Node{Name: x.Node, Slots: x.Slots}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var all []*elasticJob
+	env := Env{Alloc: alloc, Suspect: func(string, error) {}, Logger: slog.New(slog.DiscardHandler)}
 	for i := range n {
-		all = append(all, j.enter(Attempt{Trial: i, Number: 1}))
+		all = append(all, set.Enter(env, i, 1, slots.Request{Workers: 1}))
 	}
-	return j, all
+	return set, alloc, all
 }
 
 // look lets a job exchange units, and returns what its launcher is to be told.
-func (e *elasticJob) look(least int) jobs.Placement {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.exchange()
-	return e.next(least)
+func (j *Job) look(least int) jobs.Placement {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.exchange()
+	return j.next(least)
 }
 
 func wantPlacement(t *testing.T, what string, got jobs.Placement, want string) {
@@ -52,11 +51,11 @@ func wantPlacement(t *testing.T, what string, got jobs.Placement, want string) {
 
 // A unit goes from one trial to the next when its worker has left, not when it was asked to.
 func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
-	_, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 2})
+	_, _, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 2})
 	x, y := all[0], all[1]
 	x.scale(jobs.Placement{{Node: "a", Replicas: 2}})
 	wantPlacement(t, "both slots", x.look(1), "a=2")
-	x.commanded = jobs.Placement{{Node: "a", Replicas: 2}}
+	x.order.placement = jobs.Placement{{Node: "a", Replicas: 2}}
 	var left []func()
 	for number := range 2 {
 		_, release, err := x.Hold(t.Context(), number, "a")
@@ -68,14 +67,14 @@ func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
 	x.scale(jobs.Placement{{Node: "a", Replicas: 1}})
 	y.scale(jobs.Placement{{Node: "a", Replicas: 1}})
 	wantPlacement(t, "the job that shrinks", x.look(1), "a=1")
-	x.commanded = jobs.Placement{{Node: "a", Replicas: 1}} // its launcher has taken it
+	x.order.placement = jobs.Placement{{Node: "a", Replicas: 1}} // its launcher has taken it
 	x.look(1)
 	wantPlacement(t, "before the worker has left", y.look(1), "none")
 	left[1]()
 	x.look(1)
 	wantPlacement(t, "after the worker has left", y.look(1), "a=1")
 	left[1]() // again
-	if u := y.jobs.nodes.Usage()[0]; u.UsedSlots != 2 {
+	if u := y.env.Alloc.Usage()[0]; u.UsedSlots != 2 {
 		t.Errorf("%d slots are in use, want 2", u.UsedSlots)
 	}
 }
@@ -83,11 +82,11 @@ func TestAUnitIsGivenBackWhenItsWorkerHasLeft(t *testing.T) {
 // A job that moves keeps as many replicas as it needs until others have slots; two that wait for
 // each other's slots give up.
 func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
-	j, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 1}, jobs.NodeSlots{Node: "b", Slots: 1})
+	set, _, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 1}, jobs.NodeSlots{Node: "b", Slots: 1})
 	for i, node := range []string{"a", "b"} {
 		all[i].scale(jobs.Placement{{Node: node, Replicas: 1}})
 		wantPlacement(t, "at first", all[i].look(1), node+"=1")
-		all[i].commanded = jobs.Placement{{Node: node, Replicas: 1}}
+		all[i].order.placement = jobs.Placement{{Node: node, Replicas: 1}}
 	}
 	all[0].scale(jobs.Placement{{Node: "b", Replicas: 1}})
 	all[1].scale(jobs.Placement{{Node: "a", Replicas: 1}})
@@ -98,24 +97,24 @@ func TestAJobThatMovesKeepsItsLeastReplicas(t *testing.T) {
 	all[1].mu.Unlock()
 	wantPlacement(t, "given up", all[1].state().On, "b=1")
 	select {
-	case why := <-j.Changes():
+	case why := <-set.Changes():
 		if why != "the replicas of trial 1 could not be changed" {
 			t.Errorf("a decision is due since %q", why)
 		}
 	default:
 		t.Error("no decision is due after one that was given up")
 	}
-	j.leave(all[1])
+	set.Leave(all[1])
 	wantPlacement(t, "when b is free", all[0].look(1), "b=1")
 }
 
 // A job that could start replicas on one host alone keeps those, and gives the slots of the other
 // back.
 func TestSlotsOfReplicasThatCouldNotStartAreGivenBack(t *testing.T) {
-	_, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 2}, jobs.NodeSlots{Node: "b", Slots: 2})
+	_, _, all := elasticJobs(t, 2, jobs.NodeSlots{Node: "a", Slots: 2}, jobs.NodeSlots{Node: "b", Slots: 2})
 	x, y := all[0], all[1]
 	x.scale(jobs.Placement{{Node: "a", Replicas: 2}, {Node: "b", Replicas: 2}})
-	x.commanded, x.under = x.look(1), true
+	x.order = order{x.look(1), time.Now(), underWay}
 	for number := range 2 {
 		if _, _, err := x.Hold(t.Context(), number, "a"); err != nil {
 			t.Fatal(err)
@@ -123,37 +122,37 @@ func TestSlotsOfReplicasThatCouldNotStartAreGivenBack(t *testing.T) {
 	}
 	x.event(control.Event{Action: control.ScaleShort, Reason: "host b: no route to host"})
 	wantPlacement(t, "what it counts as having", x.state().On, "a=2")
-	x.commanded = x.look(1) // its launcher is told so
-	wantPlacement(t, "what its launcher is told", x.commanded, "a=2")
+	x.order.placement = x.look(1) // its launcher is told so
+	wantPlacement(t, "what its launcher is told", x.order.placement, "a=2")
 	x.look(1)
 	y.scale(jobs.Placement{{Node: "b", Replicas: 2}})
 	wantPlacement(t, "another trial", y.look(1), "b=2")
 }
 
 func TestALostNodeTakesItsUnitsAlong(t *testing.T) {
-	j, all := elasticJobs(t, 1, jobs.NodeSlots{Node: "a", Slots: 1}, jobs.NodeSlots{Node: "b", Slots: 2})
+	_, alloc, all := elasticJobs(t, 1, jobs.NodeSlots{Node: "a", Slots: 1}, jobs.NodeSlots{Node: "b", Slots: 2})
 	x := all[0]
 	x.scale(jobs.Placement{{Node: "a", Replicas: 1}, {Node: "b", Replicas: 2}})
 	wantPlacement(t, "on both", x.look(1), "a=1,b=2")
-	x.commanded = jobs.Placement{{Node: "a", Replicas: 1}, {Node: "b", Replicas: 2}}
+	x.order.placement = jobs.Placement{{Node: "a", Replicas: 1}, {Node: "b", Replicas: 2}}
 	_, release, err := x.Hold(t.Context(), 0, "b")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := j.nodes.Lose("b"); err != nil {
+	if err := alloc.Lose("b"); err != nil {
 		t.Fatal(err)
 	}
 	wantPlacement(t, "without b", x.look(1), "a=1")
 	release()
-	if all, err := j.Slots(t.Context(), Resources{}); err != nil || len(all) != 1 {
-		t.Errorf("the nodes are %v, %v, want a alone", all, err)
+	if all := alloc.Usage(); len(all) != 1 {
+		t.Errorf("the nodes are %v, want a alone", all)
 	}
 }
 
 // A worker waits for the slot that another one is about to leave, and not for ever.
 func TestAWorkerWaitsForItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, all := elasticJobs(t, 1, jobs.NodeSlots{Node: "a", Slots: 1})
+		_, _, all := elasticJobs(t, 1, jobs.NodeSlots{Node: "a", Slots: 1})
 		x := all[0]
 		x.scale(jobs.Placement{{Node: "a", Replicas: 1}})
 		x.look(1)

@@ -1,0 +1,180 @@
+package nodes
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/tune/internal/slots"
+	"github.com/paragon-train/paragon/tune/jobs"
+)
+
+// LocalName is what this machine is called as a node.
+const LocalName = "local"
+
+// Config says which nodes there are, and how they are reached. With neither HostFile nor Cluster
+// this machine is the only node.
+type Config struct {
+	// HostFile names a hosts file, Cluster the nodes of a cluster's scheduler. At most one of
+	// both is set.
+	HostFile string
+	Cluster  *jobs.Cluster
+	// Launch returns the path of the launch program, which runs on hosts as their agent.
+	Launch func() (string, error)
+	// SSH is the ssh client with options; "" is that of PARAGON_SSH, or ssh.
+	SSH string
+	// Folder is the one on hosts that files are uploaded to; "" is the home folder.
+	Folder string
+	// SlowestProbe is the longest time that a host which is set aside is left alone. Zero is a
+	// minute.
+	SlowestProbe time.Duration
+	// Changed is told why a division of the slots is due: a host has come or gone. It must not
+	// call the Set.
+	Changed func(cause string)
+	Logger  *slog.Logger
+
+	ask asker // replaces the question over ssh, in tests
+}
+
+// A Set is the nodes of one search. Its methods may be called together.
+type Set struct {
+	// Alloc gives out what the nodes have.
+	Alloc   *slots.Allocator
+	changed func(cause string)
+	hosts   *hostSet // nil: no hosts
+	tasks   *Tasks   // nil: no cluster
+}
+
+// Find asks the hosts what they have, and makes a node of each. Hosts that cannot be used are set
+// aside; it is an error if none can.
+func Find(ctx context.Context, cfg Config) (*Set, error) {
+	if cfg.SlowestProbe == 0 {
+		cfg.SlowestProbe = slowestProbe
+	}
+	all, err := slots.New()
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{Alloc: all, changed: cfg.Changed}
+	switch {
+	case cfg.Cluster != nil:
+		s.tasks, err = newTasks(cfg, all)
+	case cfg.HostFile != "":
+		s.hosts, err = findHosts(ctx, cfg, all)
+	default:
+		err = all.Add(localNode(cfg.Logger))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Tasks starts tasks on the nodes of a cluster; nil: the nodes are no cluster's.
+func (s *Set) Tasks() *Tasks { return s.tasks }
+
+// AreHosts says whether the nodes are hosts, which can be added and removed.
+func (s *Set) AreHosts() bool { return s.hosts != nil }
+
+// Remote reaches the hosts; nil: the nodes are none.
+func (s *Set) Remote() *ssh.Method {
+	if s.hosts == nil {
+		return nil
+	}
+	return s.hosts.remote
+}
+
+// FitsEver returns an error if no trial with this request can ever run. The error names the hosts
+// that are set aside.
+func (s *Set) FitsEver(r slots.Request) error {
+	err := s.Alloc.Fits(r)
+	if away := s.awayText(); err != nil && away != "" {
+		err = fmt.Errorf("%w; set aside: %s", err, away)
+	}
+	return err
+}
+
+// Room is how many trials with this request can run at once, at least 1.
+func (s *Set) Room(r slots.Request) int {
+	parts := 0 // a trial has one on each of its hosts
+	for _, u := range s.Alloc.Usage() {
+		if fit := u.Fit(r); !u.Leaving {
+			parts += min(fit, math.MaxInt32)
+		}
+	}
+	return max(parts/max(r.Hosts, 1), 1)
+}
+
+// maxReplicas bounds the replicas on a node without a number of slots.
+const maxReplicas = 1 << 16
+
+// Slots are the nodes on which replicas of elastic trials can run, and how many at a time on each.
+// unit is what one replica needs.
+func (s *Set) Slots(unit slots.Request) (all []jobs.NodeSlots) {
+	for _, u := range s.Alloc.Usage() {
+		if n := u.Fit(unit); n > 0 && !u.Leaving {
+			all = append(all, jobs.NodeSlots{Node: u.Name, Slots: min(n, maxReplicas)})
+		}
+	}
+	return all
+}
+
+// Table shows the nodes: what each has, and how much of it is in use.
+func (s *Set) Table() metrics.Table {
+	t := metrics.Table{Columns: []string{"node", "CPUs", "in use", "GPUs", "in use", "slots", "in use", "state"}}
+	away := s.away()
+	why := make(map[string]string)
+	for _, h := range away {
+		why[h.name] = fmt.Sprintf("set aside: %v", h.why)
+	}
+	shown := make(map[string]bool)
+	for _, u := range s.Alloc.Usage() {
+		state := cmp.Or(why[u.Name], "ready")
+		if u.Leaving {
+			state = "leaving"
+		}
+		shown[u.Name] = true
+		limit := "any"
+		if u.Slots > 0 {
+			limit = fmt.Sprint(u.Slots)
+		}
+		t.Row(u.Name, u.CPUs, u.UsedCPUs, u.GPUs, u.UsedGPUs, limit, u.UsedSlots, state)
+	}
+	for _, h := range away { // those that have no node
+		if !shown[h.name] {
+			t.Row(h.name, nil, nil, nil, nil, nil, nil, why[h.name])
+		}
+	}
+	return t
+}
+
+// awayHost is a host that is set aside, and why.
+type awayHost struct {
+	name string
+	why  error
+}
+
+// away are the hosts that are set aside, in the order in which they were named.
+func (s *Set) away() []awayHost {
+	if s.hosts == nil {
+		return nil
+	}
+	return s.hosts.away()
+}
+
+// awayText names the hosts that are set aside, each with its reason; "": none is.
+func (s *Set) awayText() string { return textOf(s.away()) }
+
+func textOf(away []awayHost) string {
+	var all []string
+	for _, h := range away {
+		all = append(all, fmt.Sprintf("%s: %v", h.name, h.why))
+	}
+	return strings.Join(all, "; ")
+}
