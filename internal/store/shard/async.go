@@ -57,13 +57,13 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.rounds.open.setRate(c.Step.Rate)
 	s.addAlone(m, c, single)
 	s.guard.learn(&s.cfg, single, &s.members)
-	weight, inParts := s.sum.weight, s.sum.toAdd() != nil && !s.updater.idle(&s.sum)
+	weight, places := s.sum.weight, s.places()
 	if err := s.apply(s.rounds.number); err != nil {
 		s.fail(err)
 		return Held, nil
 	}
-	if !inParts {
-		s.place(single)
+	if places {
+		s.sum.place(single, s.readers.current, s.rounds.number+1)
 	}
 	m.counted, m.known = c.Seq, true
 	if !x.verdict.refused() {
@@ -85,7 +85,7 @@ func (s *Shard) addAlone(m *member, c *Contribution, single []slot) {
 	switch {
 	case c.Loan != nil:
 		s.sum.claim(single)
-		if !s.updatesInParts() {
+		if s.replica.in(replicaInSync) || !s.updater.inParts(&s.cfg) {
 			s.sum.addClaimed(&s.sum.partialSum)
 		}
 	case s.cfg.Rule == wire.RuleAverage && !x.verdict.refused():

@@ -500,7 +500,7 @@ func TestBackupWithAGapIsFilledAnew(t *testing.T) {
 			w.Cancel()
 		}
 	})
-	if v, err := s.Await(context.Background(), Want{Round: 1}); err != nil || !slices.Equal(v.Float32s(), b.readers.current.Float32s()) {
+	if v, err := await(context.Background(), s, Want{Round: 1}); err != nil || !slices.Equal(v.Float32s(), b.readers.current.Float32s()) {
 		t.Errorf("got %v, want %v", v.Float32s(), b.readers.current.Float32s())
 	}
 }

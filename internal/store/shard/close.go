@@ -21,13 +21,13 @@ func (s *Shard) closeRounds() {
 	s.aggregateReady()
 	for s.closes() {
 		slots := s.rounds.open.slots
-		weight, inParts := s.sum.weight, s.sum.toAdd() != nil && !s.updater.idle(&s.sum)
+		weight, places := s.sum.weight, s.places()
 		if err := s.apply(s.rounds.number); err != nil {
 			s.fail(err)
 			return
 		}
-		if !inParts {
-			s.place(slots)
+		if places {
+			s.sum.place(slots, s.readers.current, s.rounds.number+1)
 		}
 		s.guard.learn(&s.cfg, slots, &s.members)
 		for i := range slots {
@@ -99,20 +99,15 @@ func (s *Shard) aggregateLent() bool {
 	claimed, gone := r.claimLent(s.mode.anyOrder(), least)
 	switch {
 	case gone != nil:
-		s.vacate(r, gone)
+		r.vacate(gone, &s.members, &s.counts)
 		return true
 	case claimed == nil:
 		return false
 	}
-	inParts := closing && r.aggregated == len(r.slots) && s.updatesInParts()
+	// A backup needs the sum of the whole round.
+	inParts := closing && r.aggregated == len(r.slots) && s.updater.inParts(&s.cfg) && !s.replica.in(replicaInSync)
 	s.sum.addLent(claimed, s.addition(false, false), inParts)
 	return true
-}
-
-// updatesInParts reports whether the value can be made part by part, with no sum of the whole
-// round. A backup needs that sum.
-func (s *Shard) updatesInParts() bool {
-	return s.cfg.Rule == wire.RuleOptimizer && !s.replica.in(replicaInSync) && !s.updater.wholeKeys()
 }
 
 // apply applies the sum to the value, as round number round, and empties the sum. What the round
@@ -156,7 +151,7 @@ func (s *Shard) change(round uint64) error {
 		s.readers.writable()
 	case s.cfg.Form != wire.FormOpen && s.cfg.Length == 0:
 	case s.cfg.HasRows():
-		return s.changeRows(round)
+		return s.table.apply(&s.updater, round, s.rounds.open.learningRate(), s.readers.current.Float32s(), t)
 	case lent:
 		return s.changeLent(round)
 	case t.data == nil && t.fate == sumRefused:
@@ -179,14 +174,6 @@ func (s *Shard) change(round uint64) error {
 	return nil
 }
 
-func (s *Shard) changeRows(round uint64) error {
-	if s.updater.opt == nil {
-		return s.table.apply(nil, nil, s.readers.current.Float32s(), &s.sum)
-	}
-	pass := s.updater.pass(round, s.sum.weight, s.rounds.open.learningRate())
-	return s.table.apply(&pass, s.updater.state, s.readers.current.Float32s(), &s.sum)
-}
-
 // changeLent makes the round's value from the sum so far and the claimed contributions, and writes
 // it to the workers while it is in the cache.
 func (s *Shard) changeLent(round uint64) error {
@@ -202,13 +189,13 @@ func (s *Shard) changeLent(round uint64) error {
 	return s.updater.updateLent(&pass, s.readers.writable(), t, outs)
 }
 
-// place writes the value to the workers whose contributions it was made of, where it has not been
-// written part by part. With a backup it does not: should this server be lost before the backup has
-// the round, the workers push again, perhaps out of the memory that the value would be written to.
-func (s *Shard) place(slots []slot) {
-	if !s.replica.in(replicaInSync) {
-		s.sum.place(slots, s.readers.current, s.rounds.number+1)
-	}
+// places reports, before the sum is applied, whether the value is to be written to the workers
+// after that: it is not if it is written part by part. With a backup it is sent instead: should
+// this server be lost before the backup has the round, the workers push again, perhaps out of the
+// memory that the value would be written to.
+func (s *Shard) places() bool {
+	inParts := s.sum.toAdd() != nil && !s.updater.idle(&s.sum)
+	return !inParts && !s.replica.in(replicaInSync)
 }
 
 // publish says what the value now contains: all closed rounds, the newest with contributions of

@@ -46,7 +46,10 @@
 //	s.SetMembers(1, []shard.Member{{Node: 1, Rank: 0}})
 //	data := pool.Get(4 * n)                    // fill data.Float32s(n)
 //	status, err := s.Push(shard.Contribution{Generation: 1, Node: 1, Round: r, Seq: r + 1, Weight: 1, Data: data})
-//	v, err := s.Await(ctx, shard.Want{Node: 1, Round: r + 1})
+//	v, wait, err := s.Pull(shard.Want{Node: 1, Round: r + 1})
+//	if wait != nil {
+//		v, err = wait.Await(ctx)
+//	}
 //	copy(out, v.Float32s())
 //	v.Release()
 //

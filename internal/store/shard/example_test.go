@@ -36,7 +36,10 @@ func Example() {
 	fmt.Println(s.Laggards(shard.Want{Node: 9, Round: 1}))
 	fmt.Println(push(7, 1, 0, 1) == shard.Held)
 
-	v, err := s.Await(context.Background(), shard.Want{Node: 9, Round: 1})
+	v, wait, err := s.Pull(shard.Want{Node: 9, Round: 1})
+	if wait != nil {
+		v, err = wait.Await(context.Background())
+	}
 	if err != nil {
 		panic(err)
 	}

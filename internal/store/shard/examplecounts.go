@@ -35,14 +35,18 @@ func (x *exampleCounts) takeBack(m *member, node, examples uint64) {
 	}
 }
 
-// follow is add at a backup, which gets closed rounds. m is nil for a worker that has left.
-func (x *exampleCounts) follow(m *member, node, examples uint64) {
-	x.counted = true
-	switch {
-	case m != nil:
-		m.examples += examples
-	case examples > 0:
-		x.keep(node, x.left[node]+examples)
+// follow counts, at a backup, the examples of a closed round. A worker that has left has no member.
+func (x *exampleCounts) follow(r *Record, members *membership) {
+	for _, c := range r.Counts {
+		if !c.Counts {
+			continue
+		}
+		x.counted = true
+		if m := members.of(c.Node); m != nil {
+			m.examples += c.Examples
+		} else if c.Examples > 0 {
+			x.keep(c.Node, x.left[c.Node]+c.Examples)
+		}
 	}
 }
 

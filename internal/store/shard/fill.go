@@ -14,7 +14,8 @@ func (s *Shard) BeginFill() (Snapshot, error) {
 	if err != nil {
 		return Snapshot{}, err
 	}
-	b, now := s.replicaMemory(), s.readers.current
+	s.replica = s.replica.made()
+	b, now := s.replica, s.readers.current
 	b.beginFill(s.updater.opt)
 	x := Snapshot{Round: s.rounds.number, Generation: now.generation, Mode: uint8(s.mode), Config: config, Slots: slotNames(s.updater.slots()),
 		Pushed: s.pushed, AnySeq: s.anySeq, Rows: uint64(s.table.count(&s.cfg)), Weight: now.weight, Examples: now.examples}
@@ -42,32 +43,9 @@ func (s *Shard) EndFill() bool {
 	return true
 }
 
-// fillArray returns one array of a state: array 0 is the value, then come the slots, then the
-// newest contributions of the members that have one, then the kept sum. It is nil if there is no
-// such array, or if it was of a member that was lost meanwhile. Primary and backup count alike.
-func (s *Shard) fillArray(array int) []float32 {
-	slots := s.updater.slots()
-	switch {
-	case array < 0 || s.table.vocabulary != nil:
-		return nil
-	case array == 0:
-		return s.readers.current.Float32s()
-	case array <= len(slots):
-		return slots[array-1].Values
-	}
-	array -= 1 + len(slots)
-	var newest []*member
-	if s.replica != nil {
-		newest = s.replica.newest
-	}
-	kept, n := s.sum.norms.keptSum(), s.cfg.values()
-	switch {
-	case array == len(newest) && kept.data != nil:
-		return kept.data.Float32s(n)
-	case array >= len(newest) || newest[array].newest() == nil:
-		return nil
-	}
-	return newest[array].newest().Float32s(n)
+// fillArray returns one array of the state, see replica.array.
+func (s *Shard) fillArray(i int) []float32 {
+	return s.replica.array(i, s.readers.current.Float32s(), s.updater.slots(), s.sum.norms.keptSum().data)
 }
 
 // ReadFill copies values of one array, beginning at index from. It returns false if the state was
@@ -103,23 +81,40 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.mode = mode(x.Mode)
-	if err := s.configure(x.Config); err != nil {
+	opt, err := s.updater.follow(&s.cfg, x.Config)
+	if err != nil {
 		return nil, err
 	}
+	s.setOptimizer(opt)
 	if err := s.updater.checkSlots(&s.cfg, wire.CodeMalformed, "fill", x.Slots); err != nil {
 		return nil, err
 	}
 	if s.updater.opt == nil && len(x.Slots) > 0 {
-		s.expectSlots(x.Slots)
+		s.updater.restore(x.Slots, s.cfg.values(), s.table.vocabulary)
 	}
 	s.rounds.number, s.anySeq, s.pushed = x.Round, x.AnySeq, x.Pushed
-	if err := s.setMembers(generation, members); err != nil {
+	if err := s.SetMembers(generation, members); err != nil {
 		return nil, err
 	}
-	s.restoreMembers(x)
+	for i := range x.Members {
+		state := &x.Members[i]
+		m := s.members.of(state.Node)
+		lost := m == nil
+		if lost {
+			// It has its array all the same, because arrays are told apart by their
+			// order.
+			m = &member{Member: Member{Node: state.Node}}
+		}
+		m.restore(state, s.cfg.Pool, s.cfg.values())
+		if lost {
+			s.counts.leave(m)
+		}
+		if state.Newest {
+			s.replica = s.replica.made()
+			s.replica.newest = append(s.replica.newest, m)
+		}
+	}
 	if s.guard, err = restoreGuard(&s.cfg, x); err != nil {
 		return nil, err
 	}
@@ -131,36 +126,6 @@ func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Sha
 	s.publish(x.Weight, x.Examples)
 	s.readers.current.generation = x.Generation
 	return s, nil
-}
-
-// expectSlots makes room for the slots of an optimizer that will be set later.
-func (s *Shard) expectSlots(names []string) {
-	if o := s.table.vocabulary; o != nil {
-		o.slots = s.updater.expect(names)
-		return
-	}
-	s.updater.load(names, s.cfg.values(), nil)
-}
-
-// restoreMembers sets the state of the workers of a Snapshot. One that is not a member has its
-// array all the same, because arrays are told apart by their order.
-func (s *Shard) restoreMembers(x *Snapshot) {
-	for i := range x.Members {
-		state := &x.Members[i]
-		m := s.members.of(state.Node)
-		isMember := m != nil
-		if !isMember {
-			m = &member{Member: Member{Node: state.Node}}
-		}
-		m.restore(state, s.cfg.Pool, s.cfg.values())
-		if !isMember {
-			s.counts.leave(m)
-		}
-		if state.Newest {
-			b := s.replicaMemory()
-			b.newest = append(b.newest, m)
-		}
-	}
 }
 
 // WriteFill writes at a backup what ReadFill has read.

@@ -20,10 +20,12 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		return s.cfg.refuse(wire.CodeGap, "follow: got round %d, want %d", r.Round, s.rounds.number)
 	}
 	if r.Configured {
-		if err := s.configure(r.Config); err != nil {
+		opt, err := s.updater.follow(&s.cfg, r.Config)
+		if err != nil {
 			data.Release()
 			return err
 		}
+		s.setOptimizer(opt)
 	}
 	s.sum.reset()
 	s.rounds.open.setRate(r.Rate)
@@ -38,7 +40,9 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	if err != nil {
 		return err
 	}
-	s.followCounts(r)
+	s.members.follow(r)
+	s.counts.follow(r, &s.members)
+	s.guard.follow(&s.cfg, r, &s.members)
 	s.pushed = true
 	s.rounds.number++
 	s.sum.setNorms(r.Norms)
@@ -84,39 +88,4 @@ func (s *Shard) followData(r *Record, data *Buffer) (taken bool, err error) {
 		return false, s.cfg.refuse(wire.CodeMalformed, "follow round %d: got data of form %d for form %d and rule %d", r.Round, r.Form, s.cfg.Form, s.cfg.Rule)
 	}
 	return true, s.apply(r.Round)
-}
-
-// followCounts counts what a record counts: sequence numbers, examples and the guard's norms.
-func (s *Shard) followCounts(r *Record) {
-	for _, c := range r.Counts {
-		m := s.members.of(c.Node)
-		if m != nil {
-			m.counted, m.known = max(m.counted, c.Seq), true
-		}
-		if c.Counts {
-			s.counts.follow(m, c.Node, c.Examples)
-		}
-		if s.guard != nil {
-			s.guard.learnNorm(&s.cfg, m, c.Norm, verdict(c.Verdict))
-		}
-	}
-	if s.guard != nil {
-		s.guard.resetIfStuck(len(s.members.ranked))
-	}
-}
-
-// configure sets the primary's optimizer from its JSON; empty: none.
-func (s *Shard) configure(config string) error {
-	if s.cfg.Rule == wire.RuleAverage {
-		return nil
-	}
-	if config == "" {
-		s.updater.opt = nil
-		return nil
-	}
-	opt, err := s.updater.decode(&s.cfg, config)
-	if err == nil && opt != nil {
-		s.setOptimizer(opt)
-	}
-	return err
 }

@@ -102,6 +102,17 @@ func (g *guard) learn(cfg *Config, slots []slot, members *membership) {
 	g.resetIfStuck(len(members.ranked))
 }
 
+// follow is learn at a backup, which gets the norms of a closed round.
+func (g *guard) follow(cfg *Config, r *Record, members *membership) {
+	if g == nil {
+		return
+	}
+	for _, c := range r.Counts {
+		g.learnNorm(cfg, members.of(c.Node), c.Norm, verdict(c.Verdict))
+	}
+	g.resetIfStuck(len(members.ranked))
+}
+
 // learnNorm adds one contribution's norm to the window, or counts its refusal. m is nil for a
 // worker that has left.
 func (g *guard) learnNorm(cfg *Config, m *member, norm float64, v verdict) {

@@ -71,3 +71,34 @@ func TestRowsCountExamples(t *testing.T) {
 	mustPush(t, s, counted(contribution(s, 0, 0), 9), Held)
 	wantCounted(t, s, 0, 9, true)
 }
+
+// A worker that leaves and comes back goes on with its count; forgetLeft is for those that do not.
+func TestExampleCountsFollowAWorkerThatLeaves(t *testing.T) {
+	x := membershipOf(t, 0, 0)
+	var c exampleCounts
+	m := x.of(node(0))
+	c.add(m, false, 100)
+	if _, ok := c.of(m, m.Node); ok {
+		t.Error("a contribution that counts no examples was counted")
+	}
+	c.add(m, true, 5)
+	c.takeBack(m, m.Node, 2)
+	c.leave(m)
+	if n, ok := c.of(nil, m.Node); n != 3 || !ok {
+		t.Errorf("after it has left: got %d, %v, want 3", n, ok)
+	}
+	again := &member{Member: m.Member}
+	c.join(again)
+	if n, _ := c.of(again, again.Node); n != 3 || len(c.left) != 0 {
+		t.Errorf("after it has come back: got %d and %d that have left, want 3 and none", n, len(c.left))
+	}
+	c.leave(again)
+	c.follow(&Record{Counts: []Counted{{Node: node(0), Counts: true, Examples: 4}, {Node: node(1), Counts: true, Examples: 9}}}, x)
+	if got := x.of(node(1)).examples; got != 9 {
+		t.Errorf("a round of the primary: got %d examples of rank 1, want 9", got)
+	}
+	c.forgetLeft()
+	if len(c.left) != 0 {
+		t.Errorf("got %d counts of workers that have left, want none", len(c.left))
+	}
+}

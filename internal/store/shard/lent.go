@@ -51,7 +51,7 @@ func (s *Shard) Settle(l Loan) {
 		l.Release()
 		s.stopwatch.hold(x)
 	} else {
-		s.vacate(r, x)
+		r.vacate(x, &s.members, &s.counts)
 	}
 	// A copy that is next in order is added now. If the worker has left, its round does not
 	// wait for what it has taken back.

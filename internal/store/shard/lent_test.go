@@ -185,7 +185,7 @@ func TestLentContributionsGiveTheSameValues(t *testing.T) {
 					hand(t, r, other, 1)
 					s.Commit(r, true)
 				}
-				want, err := plain.Await(t.Context(), Want{Round: round + 1})
+				want, err := await(t.Context(), plain, Want{Round: round + 1})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -109,6 +109,15 @@ func (x *membership) replace(cfg *Config, generation uint64, members []Member, a
 	return joined, left, nil
 }
 
+// follow counts, at a backup, what a closed round counts.
+func (x *membership) follow(r *Record) {
+	for _, c := range r.Counts {
+		if m := x.of(c.Node); m != nil {
+			m.counted, m.known = max(m.counted, c.Seq), true
+		}
+	}
+}
+
 // indexOf returns a map with an empty place for each member if they are many, and a node that is
 // named twice.
 func indexOf(members []Member) (byNode map[uint64]*member, node uint64, twice bool) {
@@ -159,10 +168,6 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	if s.err != nil {
 		return s.err
 	}
-	return s.setMembers(generation, members)
-}
-
-func (s *Shard) setMembers(generation uint64, members []Member) error {
 	joined, left, err := s.members.replace(&s.cfg, generation, members, s.anySeq)
 	if err != nil {
 		return err

@@ -34,7 +34,11 @@ func SetOptimizer(shards []*Shard, opt *optim.Optimizer, from uint64) error {
 	return nil
 }
 
+// setOptimizer makes opt the optimizer; nil changes nothing.
 func (s *Shard) setOptimizer(opt *optim.Optimizer) {
+	if opt == nil {
+		return
+	}
 	if s.updater.set(&s.cfg, opt) {
 		s.sum.norms.spoil()
 		if o := s.table.vocabulary; o != nil {

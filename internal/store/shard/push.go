@@ -99,17 +99,8 @@ func (s *Shard) find(m *member, seq, number uint64) (*slot, *round, Status, erro
 	// A worker that has taken its loan back has stopped waiting; it may push something else
 	// now.
 	if x != nil && x.payload.lent && x.loan.Over() {
-		s.vacate(r, x)
+		r.vacate(x, &s.members, &s.counts)
 	}
 	status, err := s.rounds.place(&s.cfg, r, x, m, seq, number)
 	return x, r, status, err
-}
-
-// vacate makes a slot whose contribution was taken back as if none had come.
-func (s *Shard) vacate(r *round, x *slot) {
-	m := s.members.of(x.node)
-	if x.counts {
-		s.counts.takeBack(m, x.node, uint64(x.examples))
-	}
-	r.vacate(x, m != nil)
 }

@@ -48,6 +48,14 @@ const (
 	replicaInSync
 )
 
+// made returns the replica, or a new one if it is nil.
+func (b *replica) made() *replica {
+	if b == nil {
+		return &replica{}
+	}
+	return b
+}
+
 // in reports whether the replica is in a phase.
 func (b *replica) in(p replicaPhase) bool { return b != nil && b.phase == p }
 
@@ -200,6 +208,33 @@ func (b *replica) detach(readers *readers) {
 	}
 }
 
+// array returns one array of a state that is copied: array 0 is the value, then come the slots,
+// then the newest contributions of the members that have one, then the kept sum. It is nil if there
+// is no such array, or if it was of a member that was lost meanwhile. Primary and backup count
+// alike.
+func (b *replica) array(i int, value []float32, slots []optim.Slot, kept *Buffer) []float32 {
+	var newest []*member
+	if b != nil {
+		newest = b.newest
+	}
+	var data *Buffer
+	switch at := i - 1 - len(slots); {
+	case i < 0:
+	case i == 0:
+		return value
+	case at < 0:
+		return slots[i-1].Values
+	case at < len(newest):
+		data = newest[at].newest()
+	case at == len(newest):
+		data = kept
+	}
+	if data == nil {
+		return nil
+	}
+	return data.Float32s(len(value))
+}
+
 // forget frees what members that are gone have left for a copy.
 func (b *replica) forget() {
 	if b == nil {
@@ -211,20 +246,13 @@ func (b *replica) forget() {
 	b.newest = nil
 }
 
-// replicaMemory returns the replica, which it makes first if need be.
-func (s *Shard) replicaMemory() *replica {
-	if s.replica == nil {
-		s.replica = &replica{}
-	}
-	return s.replica
-}
-
 // SetClosed sets a function that is called, under the shard's mutex, when there is a closed round
 // to replicate; Lend returns it.
 func (s *Shard) SetClosed(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.replicaMemory().closed = f
+	s.replica = s.replica.made()
+	s.replica.closed = f
 }
 
 // Lend returns the round that the backup has yet to acknowledge, or nil. It does not change until

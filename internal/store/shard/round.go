@@ -206,13 +206,17 @@ func (r *round) putTogether(x *slot, c *Contribution, by *wire.Contributor, firs
 
 // vacate makes a slot whose contribution was taken back as if none had come. A slot of a worker
 // that is no longer a member goes: the round does not need it.
-func (r *round) vacate(x *slot, isMember bool) {
+func (r *round) vacate(x *slot, members *membership, counts *exampleCounts) {
+	m := members.of(x.node)
+	if x.counts {
+		counts.takeBack(m, x.node, uint64(x.examples))
+	}
 	if r.present--; r.present == 0 {
 		r.setRate(wire.RoundRate{})
 	}
 	node := x.node
 	*x = slot{node: node, rank: x.rank, group: x.group}
-	if !isMember {
+	if m == nil {
 		r.slots = slices.DeleteFunc(r.slots, func(x slot) bool { return x.node == node })
 	}
 }

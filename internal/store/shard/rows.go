@@ -3,7 +3,6 @@ package shard
 import (
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/store/wire"
-	"github.com/paragon-train/paragon/optim"
 )
 
 // RowsPayloadSize returns the bytes of a PushRows payload: the row numbers, then the values.
@@ -117,23 +116,24 @@ func (t table) count(cfg *Config) int {
 	return cfg.numRows()
 }
 
-// apply changes the rows that a sum names: by pass or, without one, to the sum. value is the array
-// of numbered rows.
-func (t table) apply(pass *optim.Pass, state *optim.State, value []float32, sum *sum) error {
+// apply changes the rows that the sum of a round names: by the updater's optimizer or, without one,
+// to the sum. value is the array of numbered rows.
+func (t table) apply(u *updater, round uint64, rate wire.RoundRate, value []float32, sum *sum) error {
 	rows, values := sum.rowTotal()
 	rowLen := int(sum.cfg.RowLen)
-	o := t.vocabulary
-	switch {
-	case o != nil && pass != nil:
-		return pass.UpdateTable(rows, rowLen, o, values)
-	case o != nil:
-		for i, row := range rows {
-			copy(o.Row(row, -1), values[i*rowLen:(i+1)*rowLen])
+	if u.opt != nil {
+		pass := u.pass(round, sum.weight, rate)
+		if t.vocabulary != nil {
+			return pass.UpdateTable(rows, rowLen, t.vocabulary, values)
 		}
-	case pass != nil:
-		return pass.UpdateRows(rows, rowLen, value, values, state)
-	default:
+		return pass.UpdateRows(rows, rowLen, value, values, u.state)
+	}
+	if t.vocabulary == nil {
 		f32.ScatterRows(value, values, rows, rowLen)
+		return nil
+	}
+	for i, row := range rows {
+		copy(t.vocabulary.Row(row, -1), values[i*rowLen:(i+1)*rowLen])
 	}
 	return nil
 }

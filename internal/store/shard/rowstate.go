@@ -101,9 +101,10 @@ func (o *vocabulary) checkNew(cfg *Config, ids []int64, first bool) error {
 }
 
 // usage returns what the vocabulary holds, with so many slots.
-func (o *vocabulary) usage(slots uint64) Usage {
+func (o *vocabulary) usage(slots int) Usage {
 	room := uint64(len(o.pages)) << o.shift
-	return Usage{Rows: uint64(o.rows), Values: 4 * room * uint64(o.rowLen), State: 4 * room * uint64(o.rowLen) * slots,
+	values := 4 * room * uint64(o.rowLen)
+	return Usage{Rows: uint64(o.rows), Slots: slots, Values: values, State: values * uint64(slots),
 		Index: 8*room + 4*uint64(len(o.index))}
 }
 
@@ -196,6 +197,8 @@ type Usage struct {
 	// Rows is the number of rows of an open vocabulary; not in bytes.
 	Rows   uint64
 	Values uint64
+	// Slots is the number of the optimizer's slots, each as long as the value; not in bytes.
+	Slots int
 	// State is of the optimizer's state, and Index of an open vocabulary's index.
 	State, Index uint64
 }
@@ -204,15 +207,15 @@ type Usage struct {
 func (s *Shard) Usage() Usage {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slots := uint64(len(s.updater.slots()))
+	slots := len(s.updater.slots())
 	if o := s.table.vocabulary; o != nil {
 		return o.usage(slots)
 	}
 	values := 4 * uint64(s.cfg.values())
-	return Usage{Values: values, State: values * slots}
+	return Usage{Slots: slots, Values: values, State: values * uint64(slots)}
 }
 
-// Sum returns the sum of what shards hold.
+// Sum returns the sum of what shards hold. It has no Slots.
 func Sum(shards []*Shard) Usage {
 	var all Usage
 	for _, s := range shards {

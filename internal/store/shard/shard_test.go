@@ -255,7 +255,7 @@ func TestWaitEndsWithTheRound(t *testing.T) {
 	_, w, _ = s.Pull(Want{Node: node(0), Round: 2})
 	w.Cancel()
 	s.Fail(context.Canceled)
-	if _, err := s.Await(t.Context(), Want{Round: 9}); !errors.Is(err, context.Canceled) {
+	if _, err := await(t.Context(), s, Want{Round: 9}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("await after the end: got %v, want what ended the shard", err)
 	}
 	if len(s.readers.waits) != 0 {
@@ -395,4 +395,13 @@ func TestReadersShareAVersion(t *testing.T) {
 		})
 	}
 	readers.Wait()
+}
+
+// await returns the value once it is there.
+func await(ctx context.Context, s *Shard, want Want) (*Version, error) {
+	v, w, err := s.Pull(want)
+	if w == nil {
+		return v, err
+	}
+	return w.Await(ctx)
 }

@@ -42,13 +42,6 @@ func (s *Shard) ReadState() (State, error) {
 	return st, nil
 }
 
-// SlotCount returns the number of the optimizer's slots, each as long as the value.
-func (s *Shard) SlotCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.updater.slots())
-}
-
 // WriteState replaces the value, the optimizer's slots and the number of closed rounds. values
 // holds the value and then the slots, and is copied. Contributions to open rounds are dropped; if
 // they are sent again they are acknowledged and do not count. The slots must be those of the

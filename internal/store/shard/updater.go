@@ -60,8 +60,16 @@ func (u *updater) set(cfg *Config, opt *optim.Optimizer) (anew bool) {
 	return anew
 }
 
-// decode returns the optimizer of a JSON that a primary sent, or nil if it is the one in use.
-func (u *updater) decode(cfg *Config, config string) (*optim.Optimizer, error) {
+// follow returns the optimizer of a JSON that a primary sent, which is to be set; nil if that is
+// the one in use. Of an empty JSON it drops the one in use, and keeps the state.
+func (u *updater) follow(cfg *Config, config string) (*optim.Optimizer, error) {
+	if cfg.Rule == wire.RuleAverage {
+		return nil, nil
+	}
+	if config == "" {
+		u.opt = nil
+		return nil, nil
+	}
 	have, err := u.config(cfg)
 	if err != nil || have == config {
 		return nil, err
@@ -82,9 +90,6 @@ func (u *updater) decode(cfg *Config, config string) (*optim.Optimizer, error) {
 func (u *updater) idle(t *sum) bool {
 	return u.opt != nil && t.cfg.Rule == wire.RuleOptimizer && !(t.weight > 0) && u.opt.Config().Reduction == optim.Mean
 }
-
-// wholeKeys reports whether a value can only be updated as a whole.
-func (u *updater) wholeKeys() bool { return u.opt != nil && u.opt.Config().WholeKeys() }
 
 // precondition returns by what gradients of a round are divided before they are squared, for rules
 // of Adam's family. In the first rounds the second moment says nothing yet.
@@ -133,7 +138,7 @@ func (u *updater) update(pass *optim.Pass, round uint64, value []float32, t *sum
 		return pass.Update(value, total, u.state)
 	}
 	over := u.precondition(round)
-	if u.wholeKeys() {
+	if u.opt.Config().WholeKeys() {
 		n.takeSquares(total, 0, len(total), over, t.cfg.Pool)
 		return pass.Update(value, total, u.state)
 	}
@@ -213,4 +218,19 @@ func (u *updater) load(slots []string, n int, values []float32) {
 		}
 		u.state.Slots = append(u.state.Slots, slot)
 	}
+}
+
+// restore makes room for the slots of an optimizer that will be set later, of n values each, or in
+// the rows of a vocabulary.
+func (u *updater) restore(slots []string, n int, o *vocabulary) {
+	if o != nil {
+		o.slots = u.expect(slots)
+		return
+	}
+	u.load(slots, n, nil)
+}
+
+// inParts reports whether a value can be made part by part, with no sum of the whole round.
+func (u *updater) inParts(cfg *Config) bool {
+	return cfg.Rule == wire.RuleOptimizer && !(u.opt != nil && u.opt.Config().WholeKeys())
 }

@@ -54,6 +54,18 @@ func (w *Wait) Result() (*Version, error) {
 	return v, err
 }
 
+// Await waits until the wait is over, or until ctx ends. It is called in place of Result and
+// Cancel.
+func (w *Wait) Await(ctx context.Context) (*Version, error) {
+	select {
+	case <-w.Done():
+		return w.Result()
+	case <-ctx.Done():
+		w.Cancel()
+		return nil, context.Cause(ctx)
+	}
+}
+
 // Cancel ends the wait without a result.
 func (w *Wait) Cancel() {
 	r := w.of
@@ -94,21 +106,6 @@ func (s *Shard) TryPull(want Want) (v *Version, ok bool, err error) {
 		return nil, false, s.err
 	}
 	return s.readers.acquire(), true, nil
-}
-
-// Await is Pull, and waits until ctx ends.
-func (s *Shard) Await(ctx context.Context, want Want) (*Version, error) {
-	v, w, err := s.Pull(want)
-	if w == nil {
-		return v, err
-	}
-	select {
-	case <-w.Done():
-		return w.Result()
-	case <-ctx.Done():
-		w.Cancel()
-		return nil, context.Cause(ctx)
-	}
 }
 
 // HandTo records that a worker gets the value v of this shard, and returns its staleness. missed is

@@ -235,7 +235,7 @@ func (c *call) prepareFillPart() (size uint64, err error) {
 	}
 	each := uint64(4)
 	if x.cfg.Form == wire.FormOpen {
-		each = uint64(shard.OpenPayloadSize(1, int(x.cfg.RowLen), x.shard.SlotCount()))
+		each = uint64(shard.OpenPayloadSize(1, int(x.cfg.RowLen), x.shard.Usage().Slots))
 	}
 	if most := wire.MaxPayload / each; m.Count > most {
 		return 0, refuse(wire.CodeSize, "fill part: %v: got %d, want at most %d", x.cfg, m.Count, most)

@@ -17,7 +17,7 @@ func (c *call) serveReadState(ctx context.Context) error {
 		return err
 	}
 	cfg := c.entry.cfg
-	if size := 4 * cfg.Length * uint64(1+c.entry.shard.SlotCount()); size > c.s.payload {
+	if size := 4 * cfg.Length * uint64(1+c.entry.shard.Usage().Slots); size > c.s.payload {
 		return refuse(wire.CodeUnsupported, "read state: %v: got %d bytes with the optimizer's, want at most %d in one answer", cfg, size, c.s.payload)
 	}
 	if err := c.beginRead(ctx, m.WaitMillis); err != nil {
