@@ -21,11 +21,12 @@ var wallCalls = []string{"Unix", "UnixNano", "UnixMilli", "UnixMicro", "ModTime"
 var wall = map[string]string{
 	"internal/store/shardserver/member.go":       "where a clock begins that goes on by the monotonic one",
 	"internal/observe/telemetry/clock.go":        "where a clock begins that goes on by the monotonic one",
+	"internal/member/scheduler/job.go":           "where a clock begins that goes on by the monotonic one, and the number of a start",
 	"internal/member/scheduler/telemetry.go":     "where a clock begins that goes on by the monotonic one, and the number of a start",
 	"kvstore/report.go":                          "the stamp of a step or a checkpoint, for charts",
 	"launch/internal/job/hosts.go":               "the stamp of an event, for people; its number says what comes after what",
 	"internal/hosts/agent/question.go":           "the time of a folder, which is set to what it is",
-	"internal/member/scheduler/hosts.go":         "the stamp of an event, for people; its number says what comes after what",
+	"internal/member/scheduler/eventlog.go":      "the stamp of an event, for people; its number says what comes after what",
 	"internal/member/scheduler/slow.go":          "since when a worker has been slow, for people",
 	"tune/study.go":                              "the stamp of an event, for people; its number says what comes after what",
 	"launch/internal/top/screen.go":              "the stamp of an event, for people; its number says what comes after what",

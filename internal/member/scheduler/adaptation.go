@@ -1,40 +1,79 @@
 package scheduler
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// adapted takes what rank 0 says of how it adapts. It is not in the journal: rank 0 sends it with
-// each heartbeat.
-func (c *Core) adapted(n *node, text string) {
-	a, err := control.DecodeAdaptation(text)
-	c.reported = text
-	if err != nil {
-		if !c.saidMisreported {
-			c.saidMisreported = true
-			c.warn("%v sent an adaptation that cannot be decoded, and it is ignored: %v", n, err)
-		}
-		return
-	}
-	c.adaptation = a
-}
-
 // wishEvery is the least time between two events of wishes.
 const wishEvery = 5 * time.Second
 
-// tellWish hands a number of workers that rank 0 newly wishes for on to the launcher, where it
-// carries wishes out.
-func (c *Core) tellWish() {
-	a := c.adaptation
-	if a == nil || !c.set.Elastic.AdaptWorkers || a.WishedWorkers == 0 || a.WishedWorkers == c.wished || c.phase != wire.PhaseRunning || c.now.Sub(c.wishedAt) < wishEvery {
-		return
-	}
-	c.wished, c.wishedAt, c.dirty.job = a.WishedWorkers, c.now, true
-	c.tellEvent(control.Event{Action: control.Wish, Workers: c.wished, Reason: a.WishReason})
+// adaptations has what rank 0 says of how it adapts batch and workers to the training, and tells
+// the launcher of the number of workers that it wishes for.
+type adaptations struct {
+	set *Settings
+	// newest is the newest one of rank 0; nil: none came. It is not in the journal: rank 0
+	// sends it with each heartbeat. text is the newest one as it came.
+	newest *control.Adaptation
+	text   string
+	// wished is the number of workers that rank 0 wished for when the launcher was told last,
+	// at wishedAt.
+	wished   int
+	wishedAt time.Time
+	// saidMisread says that the warning was logged that a text cannot be read.
+	saidMisread bool
+	dirty       bool
 }
 
-// Adaptation is the newest one of rank 0; nil: none came.
-func (c *Core) Adaptation() *control.Adaptation { return c.adaptation }
+// heard takes a heartbeat of rank 0.
+func (a *adaptations) heard(out *output, n *node, text string) {
+	if text != "" && text != a.text && n.Counts() {
+		a.take(out, n, text)
+	}
+	a.tellWish(out)
+}
+
+func (a *adaptations) take(out *output, n *node, text string) {
+	x, err := control.DecodeAdaptation(text)
+	a.text = text
+	switch {
+	case err == nil:
+		a.newest = x
+	case !a.saidMisread:
+		a.saidMisread = true
+		out.warn("%v sent an adaptation that cannot be decoded, and it is ignored: %v", n, err)
+	}
+}
+
+// tellWish hands a number of workers that rank 0 newly wishes for on to the launcher, where it
+// carries wishes out.
+func (a *adaptations) tellWish(out *output) {
+	x := a.newest
+	if x == nil || !a.set.Elastic.AdaptWorkers || x.WishedWorkers == 0 || x.WishedWorkers == a.wished || out.job.phase != wire.PhaseRunning || out.now.Sub(a.wishedAt) < wishEvery {
+		return
+	}
+	a.wished, a.wishedAt, a.dirty = x.WishedWorkers, out.now, true
+	out.event(control.Event{Action: control.Wish, Workers: a.wished, Reason: x.WishReason})
+}
+
+// A keptWish is the record of adaptations.
+type keptWish struct{ Wished int }
+
+func (a *adaptations) keep(out *output) {
+	if a.dirty {
+		a.dirty = false
+		out.put("wish", keptWish{a.wished})
+	}
+}
+
+func (a *adaptations) restore(_ string, value []byte) error {
+	var k keptWish
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	a.wished = k.Wished
+	return nil
+}

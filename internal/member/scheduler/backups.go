@@ -7,11 +7,14 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A backupState is what the planner knows of a shard's backup.
+// A backupState is what the planner knows of a shard's backup. It is recorded as it is.
 type backupState struct {
-	Backup uint32 // rank; wire.NoServer: none
-	Ready  bool   // it has the whole state
-	Used   bool   // it, or one before it, had: the shard has a value
+	// Backup is the rank of its server; wire.NoServer: there is none.
+	Backup uint32
+	// Ready says that it has the whole state.
+	Ready bool
+	// Used says that it, or one before it, had: the shard has a value.
+	Used bool
 }
 
 // noBackup is the state of a shard without one.
@@ -260,40 +263,6 @@ func (p *planner) filled(k *placed, shard uint32, ok bool) {
 	if x.filling() {
 		p.filling++
 	}
-}
-
-// filled handles the report of a primary that backups have its shards.
-func (c *Core) filled(request uint64, m *wire.Filled) {
-	n := c.current(request, m.Node, c.generation)
-	if n == nil {
-		return
-	}
-	list := c.plan.byKey()
-	for _, x := range m.Shards {
-		if x.Key >= uint64(len(list)) || int(x.Shard) >= len(list[x.Key].plan.Shards) {
-			c.refuse(request, wire.CodeUnknownKey, "filled: there is no key %d shard %d", x.Key, x.Shard)
-			return
-		}
-		k := list[x.Key]
-		backup := k.backupState(int(x.Shard)).Backup
-		if n.Role != wire.RoleServer || k.plan.Shards[x.Shard].Server != uint32(n.Rank) || backup == wire.NoServer || c.serverOf(backup) != x.Backup {
-			c.refuse(request, wire.CodeMoved, "filled: key %d shard %d: %v is not its primary with node %d as its backup in placement %d", x.Key, x.Shard, n, x.Backup, c.placement)
-			return
-		}
-	}
-	for _, x := range m.Shards {
-		c.plan.filled(list[x.Key], x.Shard, m.OK)
-		c.keepPlaces(list[x.Key])
-	}
-	c.ack(request)
-	if m.OK {
-		c.moveOn()
-	}
-}
-
-type keptPlaces struct {
-	Servers []uint32
-	Spots   []backupState
 }
 
 func (k *placed) kept() keptPlaces {

@@ -1,344 +1,389 @@
 package scheduler
 
 import (
-	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A change is the pending step to the next membership; later causes join it. It is committed when
-// every worker that counts has arrived and every server has reported what it counted of lost
-// workers. Servers are asked once all have arrived: before that, a shard that has moved to another
-// server may not know yet that contributions sent to the lost server count.
-type change struct {
-	number  uint64 // 0: none is pending
+// A changer takes the job from one membership to the next. At most one change is pending; later
+// causes join it. It is committed when every worker that counts has arrived at its boundary and
+// every server has reported what it counted of lost workers.
+//
+// Servers are asked for their reports once all have arrived, and not before: until then, a shard
+// that has moved to another server may not know yet that contributions sent to the lost server
+// count.
+//
+// Invariants: changes are numbered from 1 on, and the pending one has the newest number; a lost
+// worker that had a part of the division has a loss report until the next commit.
+type changer struct {
+	set *Settings
+	// last is the number of the newest change.
+	last    uint64
+	pending pendingChange
+	// reports has what servers counted of the workers that were lost since the last commit, by
+	// node.
+	reports map[uint64]lossReport
+	// parts is the division of the epoch that the last change made.
+	parts partition
+	dirty bool
+}
+
+// A pendingChange is the step to the next membership.
+type pendingChange struct {
+	// number is 0 if none is pending.
+	number  uint64
 	since   time.Time
 	causes  []string
-	arrived map[uint64]*wire.Arrive // by node
+	arrived map[uint64]*wire.Arrive
 
-	loss      *control.Failure // for which others are wanted
-	want      int              // so many workers must count afterwards; 0: any number
-	rejoinBy  time.Time        // of want: fails if they are not there by then
-	asked     bool             // servers were asked what they counted of lost workers
-	reportsBy time.Time        // the job fails if a report is missing by then; zero: none was asked for
+	// want is how many workers must count afterwards; 0: any number. loss is what they are
+	// wanted for, and the job fails if they are not there by rejoinBy.
+	want     int
+	loss     *control.Failure
+	rejoinBy time.Time
+	// asked says that servers were asked what they counted of lost workers. The job fails if a
+	// report is missing by reportsBy; zero: none was asked for.
+	asked     bool
+	reportsBy time.Time
 }
 
-// A lossReport has what each server counted of a lost worker's examples.
-type lossReport struct {
-	lost uint64
-	told map[uint64]uint64 // by server
+// A lossReport has what each server counted of a lost worker's examples, by node.
+type lossReport map[uint64]uint64
+
+func newChanger(set *Settings) changer {
+	return changer{set: set, reports: make(map[uint64]lossReport), dirty: true}
 }
+
+// begins divides the epoch over the workers that the job begins with.
+func (c *changer) begins(workers []*node) {
+	c.parts.share(workers, nil)
+	c.dirty = true
+}
+
+// workers is the number of workers that the job has: what it waits for while it is forming, later
+// those of the last change.
+func (c *changer) workers() int {
+	if c.parts.shares == nil {
+		return c.set.Workers
+	}
+	return len(c.parts.shares)
+}
+
+// isPending reports whether a change is pending.
+func (c *changer) isPending() bool { return c.pending.number > 0 }
 
 // begin makes a change pending, or adds a cause to the pending one. The caller makes the new
 // revision.
-func (c *Core) begin(cause string) {
-	if c.change.number == 0 {
-		c.changes++
-		c.change = change{number: c.changes, since: c.now, arrived: make(map[uint64]*wire.Arrive)}
+func (c *changer) begin(out *output, cause string) {
+	p := &c.pending
+	if p.number == 0 {
+		c.last++
+		*p = pendingChange{number: c.last, since: out.now, arrived: make(map[uint64]*wire.Arrive)}
 	}
-	c.change.causes = append(c.change.causes, cause)
-	c.note("change %d: %s", c.change.number, cause).Event = joblog.ChangeBegun.With("change", c.change.number, "cause", cause)
+	p.causes = append(p.causes, cause)
+	c.dirty = true
+	out.note("change %d: %s", p.number, cause).Event = joblog.ChangeBegun.With("change", p.number, "cause", cause)
 }
 
-// arrive takes a worker's Arrive: it is at the boundary of the pending change.
-func (c *Core) arrive(request uint64, m *wire.Arrive) {
-	n := c.current(request, m.Node, c.generation)
-	if n == nil {
-		return
-	}
+// arrive takes a worker's Arrive: it is at the boundary of the pending change. It reports whether
+// the worker has to wait for the commit; if not, it was answered.
+func (c *changer) arrive(out *output, request uint64, n *node, m *wire.Arrive) bool {
 	switch {
-	case m.Change > 0 && m.Change <= c.changes && m.Change != c.change.number: // it was committed, and the answer lost
-		c.ack(request)
-	case m.Change != c.change.number || m.Change == 0:
-		c.refuse(request, wire.CodeConflict, "arrive at change %d: the newest is %d", m.Change, c.changes)
+	case m.Change > 0 && m.Change <= c.last && m.Change != c.pending.number:
+		// It was committed, and the answer was lost.
+		out.ack(request)
+	case m.Change != c.pending.number || m.Change == 0:
+		out.refuse(request, wire.CodeConflict, "arrive at change %d: the newest is %d", m.Change, c.last)
 	case n.Role != wire.RoleWorker || !n.Counts():
-		c.refuse(request, wire.CodeUnsupported, "arrive at change %d: %v does not count", m.Change, n)
-	case !c.fits(m):
-		c.refuse(request, wire.CodeConflict, "arrive at change %d: %d counts of earlier epochs, %d of a resumed run and the cuts %v, want none or one for each of %d parts, and of each cut one for each part",
-			m.Change, len(m.Earlier), len(m.Resumed), m.Cuts, len(c.shares))
+		out.refuse(request, wire.CodeUnsupported, "arrive at change %d: %v does not count", m.Change, n)
+	case !c.parts.fits(m):
+		out.refuse(request, wire.CodeConflict, "arrive at change %d: %d counts of earlier epochs, %d of a resumed run and the cuts %v, want none or one for each of %d parts, and of each cut one for each part",
+			m.Change, len(m.Earlier), len(m.Resumed), m.Cuts, len(c.parts.shares))
 	default:
-		c.change.arrived[n.Node] = m
-		c.bounds.waits = append(c.bounds.waits, c.newWait(request, n.Node, fmt.Sprintf("change %d", m.Change), m.WaitMillis))
-		c.tryCommit()
+		c.pending.arrived[n.Node] = m
+		return true
+	}
+	return false
+}
+
+// counted takes what a server has counted of a lost worker, in a placement; placement is the one
+// that holds. The first report of a server counts.
+func (c *changer) counted(server *node, m *wire.Counted, placement uint64, r *roster) {
+	told := c.reports[m.Lost]
+	if _, known := told[server.Node]; told == nil || known || m.Placement != placement {
+		return
+	}
+	told[server.Node] = m.Examples
+	c.dirty = true
+	if !c.reportsMissing(r) {
+		c.pending.reportsBy = time.Time{}
 	}
 }
 
-// counted takes what a server has counted of a lost worker. The first report of a server counts.
-func (c *Core) counted(request uint64, m *wire.Counted) {
-	n := c.member(request, m.Node)
-	if n == nil {
-		return
-	}
-	if n.Role != wire.RoleServer {
-		c.refuse(request, wire.CodeUnsupported, "counted: %v is not a server", n)
-		return
-	}
-	if s := c.lossReports[m.Lost]; s != nil {
-		if _, known := s.told[n.Node]; !known && m.Placement == c.placement {
-			s.told[n.Node] = m.Examples
-			c.dirty.job = true
-			if !c.reportsMissing() {
-				c.change.reportsBy = time.Time{}
-			}
-		}
-	}
-	c.ack(request)
-	c.tryCommit()
-}
-
-// loseWorker goes on without a worker that counted, or fails the job, as the policy says. The other
-// workers wait in rounds that need the lost one, so the generation goes up at once; ranks and
-// division follow with the change.
-func (c *Core) loseWorker(n *node, cause control.Cause) {
-	n.state, n.why = lost, cause.String()
-	c.keep(n)
-	e := c.set.Elastic
-	loss, stay := c.loss(n, cause), c.staying()
-	text := loss.String()
-	switch {
-	case e.OnWorkerLoss == cluster.LossFail:
-		c.fail(loss)
-		return
-	case stay == 0:
-		loss.Code = control.NoWorkerLeft
-		c.fail(loss)
-		return
-	case c.stopsFor != "": // the checkpoint has what those who stay know; another number of workers goes on from it
-	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(c.admitted()) < e.MinWorkers:
-		loss.Code, loss.Left, loss.Least = control.TooFewWorkers, stay, e.MinWorkers
-		c.fail(loss)
-		return
-	}
-	c.begin(text)
-	want := 0
-	switch {
-	case n.State == wire.MemberLeaving, c.stopsFor != "": // no replacement comes
-	case e.OnWorkerLoss == cluster.LossWait:
-		want = stay + 1
-	case stay < e.MinWorkers: // others are ready
-		want = e.MinWorkers
-	}
+// workerLost makes a change pending without a lost worker, and wants so many workers afterwards; 0:
+// any number.
+func (c *changer) workerLost(out *output, n *node, loss *control.Failure, want int) {
+	c.begin(out, loss.String())
+	p := &c.pending
 	if want > 0 {
-		if c.change.want = max(c.change.want, want); c.change.loss == nil {
-			c.change.loss = &loss
+		if p.want = max(p.want, want); p.loss == nil {
+			p.loss = loss
 		}
-		c.change.rejoinBy = c.now.Add(e.RejoinTimeout)
+		p.rejoinBy = out.now.Add(c.set.Elastic.RejoinTimeout)
 	}
-	c.lossReports[n.Node] = &lossReport{n.Node, make(map[uint64]uint64)}
-	if c.change.asked {
-		c.change.reportsBy = c.now.Add(e.RejoinTimeout)
-	}
-	c.generation++
-	c.scaleLost(text)
-	c.noteRanks()
-	c.tellLoss(n, text)
-	if h := c.hosts[n.Host]; h != nil && h.status == control.RemovalQueued {
-		c.hostLeft(n.Host)
-	} else if !c.hasWorkers(n.Host) {
-		c.setHost(n.Host, control.HostFailed, text)
-	}
-	c.changed()
-	c.checkBarriers()
-	for _, w := range c.signals.remove(func(w wait) bool { return w.sender == n.Node }) {
-		c.refuse(w.request, wire.CodeUnavailable, "signal %s: its sender is gone: %s", wire.Shown(w.name), text)
-	}
-	c.tryCommit()
-}
-
-// passChange acts on the deadlines of joining workers, hosts and the pending change.
-func (c *Core) passChange(t time.Time) {
-	due := func(d time.Time) bool { return c.phase == wire.PhaseRunning && !d.IsZero() && !t.Before(d) }
-	e := c.set.Elastic
-	for _, n := range c.nodes {
-		if c.mayBeDropped(n) && due(n.joinBy) {
-			why := fmt.Sprintf("not ready within %v: a worker that joins has to call Ready of its store, as worker.Fit does", e.JoinTimeout)
-			if n.State == wire.MemberReady {
-				why = fmt.Sprintf("no place became free within %v: the job has its maximum of %s", e.JoinTimeout, plural.Of(c.staying(), "worker"))
-			}
-			c.drop(n, why)
-		}
-	}
-	var late []string
-	for name, h := range c.hosts {
-		if due(h.by) {
-			late = append(late, name)
-		}
-	}
-	slices.Sort(late)
-	for _, name := range late {
-		if due(c.hosts[name].by) {
-			c.failHost(name, fmt.Sprintf("no worker joined from it within %v", e.JoinTimeout))
-		}
-	}
-	if c.phase == wire.PhaseRunning {
-		c.passServers(t)
-	}
-	if due(c.change.reportsBy) {
-		c.fail(c.changeTimeout())
-	}
-	if due(c.change.rejoinBy) {
-		f := c.changeTimeout()
-		if c.change.loss != nil {
-			waited := f.WaitedNS
-			f = *c.change.loss
-			f.Code, f.WaitedNS = control.NotReplaced, waited
-		}
-		c.fail(f)
+	c.reports[n.Node] = make(lossReport)
+	if p.asked {
+		p.reportsBy = out.now.Add(c.set.Elastic.RejoinTimeout)
 	}
 }
 
-// changeTimeout is the failure of a change that has waited too long.
-func (c *Core) changeTimeout() control.Failure {
-	return control.Failure{Code: control.ChangeTimeout, Rank: -1, Change: c.change.number, WaitedNS: int64(c.set.Elastic.RejoinTimeout), Waiting: []string{c.obstacles(0)}}
+// wantFewer says that a worker goes and nobody is wanted in its place.
+func (c *changer) wantFewer() { c.pending.want, c.dirty = max(0, c.pending.want-1), true }
+
+// wantAny says that nobody is waited for any more.
+func (c *changer) wantAny() {
+	c.pending.want, c.pending.loss, c.pending.rejoinBy, c.dirty = 0, nil, time.Time{}, true
 }
 
-// serversToReport lists the servers that have not reported what they counted of a lost worker.
-func (c *Core) serversToReport(s *lossReport) (nodes []*node) {
-	for _, n := range c.living(wire.RoleServer) {
-		if _, ok := s.told[n.Node]; !ok {
-			nodes = append(nodes, n)
+// placedAnew says that shards have moved: what a lost server was sent for open rounds is lost with
+// it, so that the servers report again.
+func (c *changer) placedAnew(now time.Time) {
+	for _, told := range c.reports {
+		clear(told)
+		c.dirty = true
+		if c.pending.asked {
+			c.pending.reportsBy = now.Add(c.set.Elastic.RejoinTimeout)
 		}
 	}
-	return nodes
+}
+
+// ask asks the servers for their reports if that is the next step of the pending change. It reports
+// whether it did; the membership tells them.
+func (c *changer) ask(out *output, r *roster) bool {
+	if c.pending.asked || !c.allArrived(out, r) || !c.reportsMissing(r) {
+		return false
+	}
+	c.pending.asked, c.pending.reportsBy, c.dirty = true, out.now.Add(c.set.Elastic.RejoinTimeout), true
+	return true
+}
+
+// complete reports whether the pending change can be committed.
+func (c *changer) complete(out *output, r *roster) bool {
+	return c.allArrived(out, r) && !c.reportsMissing(r) && c.vacant(r) <= 0
+}
+
+// allArrived reports whether a change is pending at whose boundary all workers are that count.
+func (c *changer) allArrived(out *output, r *roster) bool {
+	if out.job.phase != wire.PhaseRunning || !c.isPending() || len(c.pending.arrived) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(r.nodes, func(n *node) bool {
+		return n.Role == wire.RoleWorker && n.counts() && c.pending.arrived[n.Node] == nil
+	})
 }
 
 // vacant is how many workers are still wanted in the place of lost ones.
-func (c *Core) vacant() int { return c.change.want - c.staying() - len(c.admitted()) }
+func (c *changer) vacant(r *roster) int {
+	return c.pending.want - r.staying() - len(r.admitted(c.set.mostWorkers()))
+}
 
-// tryCommit commits the pending change if all have arrived and nothing is missing.
-func (c *Core) tryCommit() {
-	if c.phase != wire.PhaseRunning || c.change.number == 0 || len(c.change.arrived) == 0 {
-		return
-	}
-	for _, n := range c.nodes {
-		if n.Role == wire.RoleWorker && n.counts() && c.change.arrived[n.Node] == nil {
-			return
-		}
-	}
-	if c.reportsMissing() && !c.change.asked {
-		c.change.asked, c.change.reportsBy = true, c.now.Add(c.set.Elastic.RejoinTimeout)
-		c.changed()
-	}
-	if !c.reportsMissing() && c.vacant() <= 0 {
-		c.commit()
-	}
+// commit ends the pending change with the workers that count from now on, in the order of their
+// ranks, who have used so many examples in all.
+func (c *changer) commit(stay []*node, used map[uint64]uint64) pendingChange {
+	made := c.pending
+	c.pending = pendingChange{}
+	clear(c.reports)
+	c.parts.share(stay, used)
+	c.dirty = true
+	return made
 }
 
 // reportsMissing reports whether a server has yet to report what it counted.
-func (c *Core) reportsMissing() bool {
-	for _, s := range c.lossReports {
-		if len(c.serversToReport(s)) > 0 {
+func (c *changer) reportsMissing(r *roster) bool {
+	for _, told := range c.reports {
+		if len(told.missing(r)) > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// obstacles says what the pending change waits for; for is the node that asks, which need not be
+// missing lists the servers that have not reported.
+func (l lossReport) missing(r *roster) (nodes []*node) {
+	for _, n := range r.living(wire.RoleServer) {
+		if _, ok := l[n.Node]; !ok {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
+
+// lostWorkers lists the lost workers whose examples the servers count.
+func (c *changer) lostWorkers() []uint64 {
+	out := make([]uint64, 0, len(c.reports))
+	for lost := range c.reports {
+		out = append(out, lost)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// obstacles says what the pending change waits for; asker is the node that asks, which need not be
 // told of itself.
-func (c *Core) obstacles(asker uint64) string {
-	if c.change.number == 0 {
-		return fmt.Sprintf("a free place: the job has its maximum of %s", plural.Of(c.staying(), "worker"))
+func (c *changer) obstacles(asker uint64, r *roster, now time.Time) string {
+	if !c.isPending() {
+		return fmt.Sprintf("a free place: the job has its maximum of %s", plural.Of(r.staying(), "worker"))
 	}
 	var names []string
-	for _, n := range c.counting(wire.RoleWorker) {
-		if c.change.arrived[n.Node] == nil && n.Node != asker && len(names) < maxNamed {
-			names = append(names, c.describe(n))
+	for _, n := range r.workers() {
+		if c.pending.arrived[n.Node] == nil && n.Node != asker && len(names) < maxNamed {
+			names = append(names, n.describe(now))
 		}
 	}
-	for _, lost := range c.lostToReport() {
-		if !c.change.asked {
-			break // they report as soon as they are asked
-		}
-		for _, n := range c.serversToReport(c.lossReports[lost]) {
-			names = append(names, fmt.Sprintf("%v to report the examples it counted of %v", n, c.node(lost)))
+	if c.pending.asked {
+		for _, lost := range c.lostWorkers() {
+			for _, n := range c.reports[lost].missing(r) {
+				names = append(names, fmt.Sprintf("%v to report the examples it counted of %v", n, r.node(lost)))
+			}
 		}
 	}
-	if v := c.vacant(); v > 0 {
-		names = append(names, fmt.Sprintf("%d more workers (%s)", v, strings.Join(c.change.causes, "; ")))
+	if v := c.vacant(r); v > 0 {
+		names = append(names, fmt.Sprintf("%d more workers (%s)", v, strings.Join(c.pending.causes, "; ")))
 	}
 	return strings.Join(names, ", ")
 }
 
-// commit makes the pending change.
-func (c *Core) commit() {
-	enter := c.admitted()
-	total, ok := c.divide()
-	if !ok {
-		return
+// late is the failure of a change that has waited too long; nil: it has not.
+func (c *changer) late(r *roster, now time.Time) *control.Failure {
+	p, due := &c.pending, func(d time.Time) bool { return !d.IsZero() && !now.Before(d) }
+	if !due(p.reportsBy) && !due(p.rejoinBy) {
+		return nil
 	}
-	var gone []*node
-	var stay []*node
-	for _, n := range c.counting(wire.RoleWorker) {
-		if n.State == wire.MemberLeaving {
-			gone = append(gone, n)
-		} else {
-			stay = append(stay, n)
-		}
+	f := control.Failure{Code: control.ChangeTimeout, Rank: -1, Change: p.number, WaitedNS: int64(c.set.Elastic.RejoinTimeout), Waiting: []string{c.obstacles(0, r, now)}}
+	if !due(p.reportsBy) && p.loss != nil {
+		waited := f.WaitedNS
+		f = *p.loss
+		f.Code, f.WaitedNS = control.NotReplaced, waited
 	}
-	for _, n := range gone {
-		n.state = removed
-		c.keep(n)
-	}
-	for _, n := range enter {
-		n.State, n.joinBy = wire.MemberCounts, time.Time{}
-	}
-	stay = append(stay, enter...)
-	c.shares, c.before = nil, nil
-	moved := false
-	for rank, n := range stay {
-		moved = moved || n.Rank >= 0 && n.Rank != int32(rank)
-		n.Rank = int32(rank)
-		c.shares, c.before = append(c.shares, n.Node), append(c.before, total[n.Node])
-		c.keep(n)
-	}
-	c.workers = len(stay)
-	c.generation++
-	number, took := c.change.number, c.now.Sub(c.change.since)
-	c.change = change{}
-	clear(c.lossReports)
-	c.note("change %d committed after %s: generation %d has %s from step %d, epoch %d, on", number, control.Seconds(took), c.generation, plural.Of(c.workers, "worker"), c.division.Steps, c.division.Epoch).
-		Event = joblog.ChangeMade.With("change", number, "took", took, "generation", c.generation, "workers", c.workers, "steps", c.division.Steps, "epoch", c.division.Epoch)
-	c.noteRanks()
-	if moved {
-		c.tellEvent(control.Event{Action: control.Ranks})
-	}
-	for _, n := range gone {
-		c.noteLeft(n)
-	}
-	for _, n := range enter {
-		if h := c.hosts[n.Host]; h == nil || h.status == control.AddQueued || h.status == control.HostFailed {
-			c.setHost(n.Host, control.Added, "")
-		}
-		c.tellEvent(control.Event{Action: control.Added, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process})
-	}
-	c.checkScale()
-	c.changed()
-	for _, w := range c.bounds.remove(func(w wait) bool { n := c.node(w.node); return n != nil && (n.state == removed || n.counts()) }) {
-		if n := c.node(w.node); n.state == removed {
-			c.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
-		} else {
-			c.ack(w.request)
-		}
-	}
-	c.checkBarriers()
-	c.admitReady()
+	return &f
 }
 
-// lostToReport lists the lost workers whose examples the servers count.
-func (c *Core) lostToReport() []uint64 {
-	out := make([]uint64, 0, len(c.lossReports))
-	for lost := range c.lossReports {
-		out = append(out, lost)
+func (c *changer) next(open bool) (t time.Time) {
+	if open {
+		t = sooner(c.pending.rejoinBy, c.pending.reportsBy)
 	}
-	slices.SortFunc(out, cmp.Compare[uint64])
-	return out
+	return t
+}
+
+// renew renews the deadlines, after the scheduler was paused.
+func (c *changer) renew(now time.Time) {
+	for _, by := range []*time.Time{&c.pending.rejoinBy, &c.pending.reportsBy} {
+		if !by.IsZero() {
+			*by = now.Add(c.set.Elastic.RejoinTimeout)
+		}
+	}
+}
+
+// status is the pending change as a status has it; nil: none is.
+func (c *changer) status(r *roster, now time.Time) *control.Change {
+	p := &c.pending
+	if p.number == 0 {
+		return nil
+	}
+	return &control.Change{Number: p.number, Causes: p.causes, Seconds: now.Sub(p.since).Seconds(), WaitsFor: c.obstacles(0, r, now)}
+}
+
+// A keptChange is the record of a changer. Arrivals are not in it: the workers arrive again.
+type keptChange struct {
+	Last    uint64
+	Pending bool             `json:",omitempty"`
+	Causes  []string         `json:",omitempty"`
+	Want    int              `json:",omitempty"`
+	Loss    *control.Failure `json:",omitempty"`
+	Asked   bool             `json:",omitempty"`
+	Reports []keptReport     `json:",omitempty"`
+
+	Division wire.Division
+	// Shares is null until the job has begun, which is not the same as none.
+	Shares []share
+}
+
+type keptReport struct {
+	Lost uint64
+	Told lossReport
+}
+
+func (c *changer) keep(out *output) {
+	if c.dirty {
+		c.dirty = false
+		out.put("change", c.kept())
+	}
+}
+
+func (c *changer) kept() keptChange {
+	p := &c.pending
+	k := keptChange{Last: c.last, Pending: p.number > 0, Causes: p.causes, Want: p.want, Loss: p.loss, Asked: p.asked, Division: c.parts.division, Shares: c.parts.shares}
+	for _, lost := range c.lostWorkers() {
+		k.Reports = append(k.Reports, keptReport{lost, c.reports[lost]})
+	}
+	return k
+}
+
+func (c *changer) restore(value []byte, now time.Time) error {
+	var k keptChange
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	c.last, c.parts.division, c.parts.shares = k.Last, k.Division, k.Shares
+	if k.Pending {
+		c.pending = pendingChange{number: k.Last, since: now, causes: k.Causes, want: k.Want, loss: k.Loss, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
+		if k.Want > 0 {
+			c.pending.rejoinBy = now.Add(c.set.Elastic.RejoinTimeout)
+		}
+	}
+	for _, x := range k.Reports {
+		if x.Told == nil {
+			x.Told = make(lossReport)
+		}
+		c.reports[x.Lost] = x.Told
+	}
+	return nil
+}
+
+// restored finds records that do not belong to the roster's, and asks the servers again.
+func (c *changer) restored(r *roster, now time.Time) error {
+	for _, s := range c.parts.shares {
+		if r.node(s.Node) == nil {
+			return fmt.Errorf("a part of the division belongs to node %d, which is unknown", s.Node)
+		}
+	}
+	for _, id := range c.lostWorkers() {
+		if r.node(id) == nil {
+			return fmt.Errorf("the examples of lost node %d are to be counted, and the node is unknown", id)
+		}
+	}
+	if c.pending.asked && c.reportsMissing(r) {
+		c.pending.reportsBy = now.Add(c.set.Elastic.RejoinTimeout)
+	}
+	return nil
+}
+
+// needs has the nodes that must not be forgotten.
+func (c *changer) needs() map[uint64]bool {
+	needed := make(map[uint64]bool)
+	for _, s := range c.parts.shares {
+		needed[s.Node] = true
+	}
+	for id := range c.reports {
+		needed[id] = true
+	}
+	return needed
 }

@@ -15,9 +15,38 @@ import (
 // maxUsed bounds the numbers in the cuts of one epoch: a membership must fit a frame.
 const maxUsed = 60_000
 
-// fits says that the lists of an Arrive have the parts of the division.
-func (c *Core) fits(m *wire.Arrive) bool {
-	of := func(list []uint64) bool { return len(list) == 0 || len(list) == len(c.shares) }
+// A partition is the division of the epoch under way over the workers that count.
+//
+// Each change cuts off what has been used of every part, and divides the rest anew. The parts are
+// those of the last change, in the order of the workers' ranks; before the first change they are
+// the whole epoch, divided over the workers that the job began with.
+type partition struct {
+	division wire.Division
+	// shares are the parts; nil: the job has not begun. There may be none afterwards, when all
+	// workers have left and others are about to join.
+	shares []share
+}
+
+// A share is one worker's part.
+type share struct {
+	Node uint64
+	// Before is how many examples the worker had used when the division was made, since it
+	// counted first.
+	Before uint64 `json:",omitempty"`
+}
+
+// share gives each worker a part, in their order. used is what each has used since it counted
+// first.
+func (p *partition) share(workers []*node, used map[uint64]uint64) {
+	p.shares = make([]share, 0, len(workers))
+	for _, n := range workers {
+		p.shares = append(p.shares, share{n.Node, used[n.Node]})
+	}
+}
+
+// fits reports whether the lists of an Arrive have the parts of the division.
+func (p *partition) fits(m *wire.Arrive) bool {
+	of := func(list []uint64) bool { return len(list) == 0 || len(list) == len(p.shares) }
 	bad := func(k wire.Cut) bool { return len(k.Used) != int(k.Parts) || k.Parts == 0 }
 	return of(m.Earlier) && of(m.Resumed) && !slices.ContainsFunc(m.Cuts, bad)
 }
@@ -25,69 +54,77 @@ func (c *Core) fits(m *wire.Arrive) bool {
 // divide makes the cut of the pending change. Of each part it takes what the worker says that it
 // has used; of a lost worker what is in all shards of all servers, less what it had used before
 // this epoch and division; of one that left cleanly, all. It returns how many examples each worker
-// has used in all, and false when the job failed.
-func (c *Core) divide() (total map[uint64]uint64, ok bool) {
-	d := wire.Division{Change: c.change.number}
-	for _, a := range c.change.arrived {
+// has used in all, or the failure of the job.
+func (c *changer) divide(out *output, r *roster) (total map[uint64]uint64, failure *control.Failure) {
+	p := &c.parts
+	d := wire.Division{Change: c.pending.number}
+	for _, a := range c.pending.arrived {
 		d.Epoch, d.Steps = max(d.Epoch, a.Epoch), max(d.Steps, a.Steps)
 	}
-	said := c.common(d.Epoch, d.Steps)
-	d.Step, d.Stop, d.Order = said.Step, said.Stop, cmp.Or(said.Order, c.division.Order)
+	said := c.common(out, r, d.Epoch, d.Steps)
+	d.Step, d.Stop, d.Order = said.Step, said.Stop, cmp.Or(said.Order, p.division.Order)
 	switch {
-	case c.division.Change == 0: // the cuts that there are were made before this job
+	case p.division.Change == 0:
+		// The cuts that there are were made before this job.
 		d.Cuts = slices.Clip(said.Cuts)
-	case d.Epoch == c.division.Epoch:
-		d.Cuts = slices.Clip(c.division.Cuts)
+	case d.Epoch == p.division.Epoch:
+		d.Cuts = slices.Clip(p.division.Cuts)
 	}
-	cut := wire.Cut{Parts: uint32(len(c.shares)), Used: make([]uint64, len(c.shares))}
+	cut := wire.Cut{Parts: uint32(len(p.shares)), Used: make([]uint64, len(p.shares))}
 	total = make(map[uint64]uint64)
-	for part, id := range c.shares {
-		n := c.node(id)
-		a, s := c.change.arrived[id], c.lossReports[id]
-		switch {
-		case s != nil:
-			cut.Used[part] = c.usedByLost(n, s, part, said)
-		case a == nil:
-			cut.Used[part] = math.MaxUint64
-		case a.Epoch != d.Epoch || a.Steps != d.Steps:
-			c.note("%v arrived at step %d of epoch %d, others at step %d of epoch %d", n, a.Steps, a.Epoch, d.Steps, d.Epoch)
-			if a.Epoch == d.Epoch {
-				cut.Used[part] = a.Used
-			}
-		default:
-			cut.Used[part] = a.Used
-		}
-		total[id] = c.before[part] + at(said.Earlier, part) + cut.Used[part] - min(at(said.Resumed, part), cut.Used[part])
+	for part, s := range p.shares {
+		used := c.usedOf(out, r.node(s.Node), part, said, &d)
+		cut.Used[part] = used
+		total[s.Node] = s.Before + at(said.Earlier, part) + used - min(at(said.Resumed, part), used)
 	}
 	numbers := len(cut.Used)
 	for _, old := range d.Cuts {
 		numbers += len(old.Used)
 	}
-	if slices.ContainsFunc(cut.Used, func(n uint64) bool { return n > 0 }) { // otherwise it is as if nothing had been divided
+	if slices.ContainsFunc(cut.Used, func(n uint64) bool { return n > 0 }) {
+		// Otherwise it is as if nothing had been divided.
 		d.Cuts = append(d.Cuts, cut)
 	}
 	if numbers > maxUsed {
-		c.fail(control.Failure{Code: control.TooManyCuts, Rank: -1, Change: c.change.number, Text: fmt.Sprintf("change %d: epoch %d was divided %d times, into %d parts in all, want at most %d", c.change.number, d.Epoch, len(d.Cuts), numbers, maxUsed)})
-		return nil, false
+		return nil, &control.Failure{Code: control.TooManyCuts, Rank: -1, Change: d.Change, Text: fmt.Sprintf("change %d: epoch %d was divided %d times, into %d parts in all, want at most %d", d.Change, d.Epoch, len(d.Cuts), numbers, maxUsed)}
 	}
-	c.division = d
-	c.note("division of epoch %d: %s", d.Epoch, cuts(d.Cuts))
-	return total, true
+	p.division, c.dirty = d, true
+	out.note("division of epoch %d: %s", d.Epoch, cuts(d.Cuts))
+	return total, nil
+}
+
+// usedOf is how many examples of a part were used. A worker that is behind the others' step has not
+// done what the division counts; its own count is taken if it is of the same epoch.
+func (c *changer) usedOf(out *output, n *node, part int, said *wire.Arrive, d *wire.Division) uint64 {
+	a, told := c.pending.arrived[n.Node], c.reports[n.Node]
+	switch {
+	case told != nil:
+		return c.usedByLost(out, n, told, part, said)
+	case a == nil:
+		return math.MaxUint64
+	case a.Epoch != d.Epoch || a.Steps != d.Steps:
+		out.note("%v arrived at step %d of epoch %d, others at step %d of epoch %d", n, a.Steps, a.Epoch, d.Steps, d.Epoch)
+		if a.Epoch != d.Epoch {
+			return 0
+		}
+	}
+	return a.Used
 }
 
 // common is what the workers that arrived say alike: the word of the one of the lowest rank that
 // has done the most.
-func (c *Core) common(epoch, steps uint64) *wire.Arrive {
+func (c *changer) common(out *output, r *roster, epoch, steps uint64) *wire.Arrive {
 	var said *wire.Arrive
-	for _, id := range c.shares { // in order, so that the same is taken every time
-		a := c.change.arrived[id]
+	// The shares are in order, so that the same is taken every time.
+	for _, s := range c.parts.shares {
+		a := c.pending.arrived[s.Node]
 		switch {
-		case a == nil || c.lossReports[id] != nil || a.Epoch != epoch || a.Steps != steps:
+		case a == nil || c.reports[s.Node] != nil || a.Epoch != epoch || a.Steps != steps:
 		case said == nil:
 			said = a
 		case a.Step != said.Step || !slices.Equal(a.Earlier, said.Earlier) || !slices.Equal(a.Resumed, said.Resumed) || a.Order != said.Order:
-			c.note("%v says step %d, examples of earlier epochs %d, of a resumed run %d, order %q; node %d says step %d, %d, %d and %q: that report is used",
-				c.node(id), a.Step, a.Earlier, a.Resumed, a.Order, said.Node, said.Step, said.Earlier, said.Resumed, said.Order)
+			out.note("%v says step %d, examples of earlier epochs %d, of a resumed run %d, order %q; node %d says step %d, %d, %d and %q: that report is used",
+				r.node(s.Node), a.Step, a.Earlier, a.Resumed, a.Order, said.Node, said.Step, said.Earlier, said.Resumed, said.Order)
 		}
 	}
 	if said == nil {
@@ -104,18 +141,19 @@ func at(list []uint64, i int) uint64 {
 	return 0
 }
 
-// usedByLost is how many examples of its share a lost worker's acknowledged steps have used.
-func (c *Core) usedByLost(n *node, s *lossReport, part int, said *wire.Arrive) uint64 {
+// usedByLost is how many examples of its share a lost worker's acknowledged steps have used. A step
+// counts once every server has it, so the server that counted least is right.
+func (c *changer) usedByLost(out *output, n *node, told lossReport, part int, said *wire.Arrive) uint64 {
 	least := uint64(math.MaxUint64)
-	for _, count := range s.told {
+	for _, count := range told {
 		least = min(least, count)
 	}
 	if least == math.MaxUint64 {
 		least = 0
 	}
-	before := c.before[part] + at(said.Earlier, part)
+	before := c.parts.shares[part].Before + at(said.Earlier, part)
 	used := least - min(least, before) + at(said.Resumed, part)
-	c.note("%v: servers counted %s, %d before this division: %d of its share used", n, plural.Of(least, "example"), before, used)
+	out.note("%v: servers counted %s, %d before this division: %d of its share used", n, plural.Of(least, "example"), before, used)
 	return used
 }
 

@@ -3,7 +3,13 @@
 //
 // The Core decides. It is a pure function: an Event goes in with the time at which it happened, and
 // answers, notes and records come out. It has no clock, socket or disk, so the same events always
-// give the same output, and a journal of records is a journal of the job.
+// give the same output, and a journal of records is a journal of the job. Run is the shell around
+// it: it listens, passes events to the core, wakes it at its deadlines, writes the records to a
+// State (a file, or etcd), and then sends the answers, some of which come long after their requests.
+// A scheduler that was killed is started again on its State, at the same address; the nodes only
+// notice a wait.
+//
+// # The job
 //
 // A job has four phases. While it is forming, nodes register, and the core says which are missing.
 // When all have registered, ranks are assigned (wanted ones first), the generation becomes 1 and
@@ -21,25 +27,67 @@
 // numbered events, which the launcher follows; internal/member/control has what people and tools
 // may ask.
 //
-// All decisions of the core are in the Records of its Output, and Restore makes a Core of them.
-// Times, heartbeats and waits are not in them: leases begin again, and the nodes repeat their
-// requests. The same events give the same records.
+// # The machines
 //
-// Where to look:
+// The core is a sum of machines. Each is a type that owns its state: nobody else changes it, and no
+// machine has a pointer to the core. What a machine needs of another one comes as an argument, what
+// it decides goes out as a return value, and its effects go into the output that it is given. So a
+// machine is tested by itself, with an output and a roster (machines_test.go), and the scripts of
+// testdata run over the whole.
 //
-//	core.go, event.go                 the core: its state, what goes in, what comes out
-//	member.go, lease.go               nodes that register, leave and fall silent
-//	change.go, join.go, leave.go      the next membership
-//	division.go                       what is left of an epoch, divided over the new members
-//	hosts.go, servers.go, control.go  hosts and servers that come and go, requests of launcher and people
-//	plan.go, placement.go, backups.go, offline.go  which server holds which shard
-//	waits.go                          barriers and signals
-//	journal.go, state.go, bolt.go, etcd.go, forget.go  what outlives a scheduler, and what is dropped from it
-//	run.go, shell.go                  the shell
-//	script_test.go, testdata          scripts of the core
+//	jobState       phase, generation, revision; why the job ended, and how it is being stopped
+//	roster         the nodes, by ID, and those that are gone
+//	leases         which silent nodes are lost, and which are waited for
+//	changer        the pending change, what servers counted of lost workers, the division
+//	hostTable      the hosts of workers
+//	scaler         the number of workers that was asked for
+//	serverTable    ranks of servers, and servers that were asked for
+//	placement      which server has which shard and its backup; its planner decides
+//	watches        the nodes' requests for the next membership
+//	barriers       workers that wait for each other
+//	signals        workers that wait for a word of another one
+//	changeWaits    workers that wait for the pending change
+//	eventLog       what happened to hosts and servers, and who waits to hear of it
+//	meters         what the nodes measure
+//	slowWatch      the worker that the others wait for
+//	tracer         the trace that is being taken
+//	adaptations    what rank 0 says of how it adapts
 //
-// Run is the shell around the core: it listens, passes events to the core, wakes it at its
-// deadlines, writes the records to a State (a file, or etcd), and then sends the answers, some of
-// which come long after their requests. A scheduler that was killed is started again on its State,
-// at the same address; the nodes only notice a wait.
+// The membership is the sum of those down to changeWaits, and has the procedures that need several of
+// them: register, join, commit, lose, depart and so on, each a list of steps. The Core adds the
+// others. It hands an event to whom it concerns, and then does the same with every machine: asks for
+// its next deadline, lets it act on those that are over, tells it that the sender of a request is
+// gone, and takes its records.
+//
+// # What always holds
+//
+//   - The generation goes up if and only if other workers or servers count. The revision goes up
+//     with all that a wire.Membership says, and the watches are answered with it.
+//   - The IDs of nodes, and the numbers of changes, placements and events, go up and are never used
+//     again, also by a scheduler that was started again.
+//   - The ranks of the workers that count are dense after a commit. Between a loss and the commit one
+//     is missing; its part of the division is still its.
+//   - A request gets one answer. Those that wait get it from the machine that holds them, at their
+//     deadline at the latest, or when the job ends.
+//   - All that was answered is in the records of the same or an earlier Output, so that nothing is
+//     taken back by a restart. Restore makes a Core of the records. Times, heartbeats and waits are
+//     not in them: leases begin again, and the nodes repeat their requests. The key of a record
+//     begins with the machine that it belongs to (journal.go).
+//
+// # Where to look
+//
+//	core.go, event.go, output.go       what goes in, what comes out, the loop over the machines
+//	handle.go, control.go              who answers which request of nodes, and of people and launcher
+//	membership.go                      the sum of the machines of the membership
+//	register.go, join.go, leave.go, loss.go, commit.go, hostchanges.go, serverchanges.go
+//	                                   its procedures
+//	views.go, status.go                what the core says of itself
+//	journal.go, state.go, bolt.go, etcd.go
+//	                                   what outlives a scheduler
+//	run.go, shell.go                   the shell
+//
+// Every machine is in the file that is named for it: job.go, roster.go and node.go, lease.go,
+// change.go and division.go, hosts.go, scale.go, servers.go, placement.go (its planner in plan.go and
+// backups.go), watches.go, waits.go, barriers.go, signals.go, changewaits.go, eventlog.go,
+// telemetry.go, slow.go, trace.go, adaptation.go.
 package scheduler

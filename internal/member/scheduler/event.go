@@ -105,6 +105,14 @@ func (s Settings) mostWorkers() int {
 	return s.Workers
 }
 
+// count is how many nodes of a role the job begins with.
+func (s Settings) count(role uint8) int {
+	if role == wire.RoleServer {
+		return s.Servers
+	}
+	return s.Workers
+}
+
 // joins reports whether workers may join the job while it runs.
 func (s Settings) joins() bool {
 	return s.Elastic.Enabled || s.Elastic.OnWorkerLoss != cluster.LossFail
@@ -117,14 +125,4 @@ type Hosts map[Place]string
 type Place struct {
 	Role uint8
 	Rank int
-}
-
-func roleName(role uint8) string {
-	switch role {
-	case wire.RoleServer:
-		return "server"
-	case wire.RoleWorker:
-		return "worker"
-	}
-	return "scheduler"
 }

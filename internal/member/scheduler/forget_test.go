@@ -79,7 +79,7 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 			ask(&wire.Leave{Node: id, OK: true})
 		}
 		for _, id := range staying {
-			if _, ok := ask(&wire.Heartbeat{Node: id, Generation: c.generation}).(*wire.Beat); !ok {
+			if _, ok := ask(&wire.Heartbeat{Node: id, Generation: c.members.job.generation}).(*wire.Beat); !ok {
 				t.Fatalf("round %d: the heartbeat of node %d was refused", i, id)
 			}
 		}
@@ -92,16 +92,16 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 			c = again
 		}
 	}
-	if most := maxGone + 10; len(c.nodes) > most || len(c.hosts) > most {
-		t.Errorf("after %d nodes that came and went %d nodes and %d hosts are remembered, want at most %d of each", all, len(c.nodes), len(c.hosts), most)
+	if most := maxGone + 10; len(c.members.roster.nodes) > most || len(c.members.hosts.hosts) > most {
+		t.Errorf("after %d nodes that came and went %d nodes and %d hosts are remembered, want at most %d of each", all, len(c.members.roster.nodes), len(c.members.hosts.hosts), most)
 	}
 	records := map[string]int{}
 	for key := range k {
 		kind, _, _ := strings.Cut(key, "/")
 		records[kind]++
 	}
-	if records["node"] != len(c.nodes) || records["host"] != len(c.hosts) {
-		t.Errorf("%d records of nodes and %d of hosts are kept, want as many as are remembered, %d and %d", records["node"], records["host"], len(c.nodes), len(c.hosts))
+	if records["node"] != len(c.members.roster.nodes) || records["host"] != len(c.members.hosts.hosts) {
+		t.Errorf("%d records of nodes and %d of hosts are kept, want as many as are remembered, %d and %d", records["node"], records["host"], len(c.members.roster.nodes), len(c.members.hosts.hosts))
 	}
 	if next := register(wire.Register{Role: wire.RoleWorker, Rank: -1, Host: "w9", Joining: true}); next != all+1 {
 		t.Errorf("the next node got ID %d, want %d: IDs are never used again", next, all+1)
@@ -110,7 +110,7 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 		t.Errorf("a heartbeat of a node that is forgotten: got %+v, want it refused as not known", n)
 	}
 	for _, rank := range []uint32{2, 3} { // the ranks of those that were removed
-		if got, refusal := c.addServer(""); got != rank || refusal != "" {
+		if got, refusal := c.members.addServer(&c.out, ""); got != rank || refusal != "" {
 			t.Errorf("the next server gets rank %d (%s), want %d", got, refusal, rank)
 		}
 	}
@@ -135,10 +135,10 @@ func TestNobodyJoinsAJobThatIsFull(t *testing.T) {
 	register(wire.Register{Role: wire.RoleServer, Rank: 0, Host: "s0", Addr: "s0:1"})
 	register(wire.Register{Role: wire.RoleWorker, Rank: 0, Host: "w0"})
 	joins := wire.Register{Role: wire.RoleWorker, Rank: -1, Host: "w1", Joining: true}
-	for len(c.nodes) < cluster.MaxNodes-1 {
-		n := *c.nodes[1]
-		n.Node, n.nonce = c.lastNode()+1, ^c.lastNode()
-		c.nodes = append(c.nodes, &n)
+	for len(c.members.roster.nodes) < cluster.MaxNodes-1 {
+		n := *c.members.roster.nodes[1]
+		n.Node, n.nonce = c.members.roster.last()+1, ^c.members.roster.last()
+		c.members.roster.nodes = append(c.members.roster.nodes, &n)
 	}
 	if got, ok := register(joins).(*wire.Registered); !ok {
 		t.Errorf("the last one that there is room for: got %+v", got)

@@ -38,12 +38,12 @@ func fuzzed(tb testing.TB) (*Core, Settings, journalRecords) {
 
 // prod asks a core everything, as nodes and people would, and lets time pass.
 func prod(t *testing.T, c *Core) {
-	at, request := c.now, uint64(1000)
+	at, request := c.out.now, uint64(1000)
 	for id := range uint64(6) {
 		for _, m := range []wire.Message{
-			&wire.Heartbeat{Node: id}, &wire.Watch{Node: id, WaitMillis: 10}, &wire.Declare{Node: id, Generation: c.generation, Name: "w", Size: 100},
-			&wire.Barrier{Node: id, Generation: c.generation, Name: "b", WaitMillis: 10}, &wire.Ready{Node: id, WaitMillis: 10},
-			&wire.Arrive{Node: id, Generation: c.generation, Change: c.changes, WaitMillis: 10}, &wire.Counted{Node: 1, Lost: id, Examples: 7},
+			&wire.Heartbeat{Node: id}, &wire.Watch{Node: id, WaitMillis: 10}, &wire.Declare{Node: id, Generation: c.members.job.generation, Name: "w", Size: 100},
+			&wire.Barrier{Node: id, Generation: c.members.job.generation, Name: "b", WaitMillis: 10}, &wire.Ready{Node: id, WaitMillis: 10},
+			&wire.Arrive{Node: id, Generation: c.members.job.generation, Change: c.members.change.last, WaitMillis: 10}, &wire.Counted{Node: 1, Lost: id, Examples: 7},
 			&wire.Register{Role: wire.RoleWorker, Rank: -1, Nonce: 90 + id, Job: "j", Host: "n", Joining: true, Workers: 2, Servers: 1},
 			&wire.Control{Request: `{"op":"status"}`}, &wire.Control{Request: `{"op":"why"}`}, &wire.Control{Request: `{"op":"events"}`},
 			&wire.Control{Request: `{"op":"remove","host":"a"}`}, &wire.AskLeave{Node: id, Reason: "x"},
@@ -81,7 +81,7 @@ func FuzzControl(f *testing.F) {
 			return
 		}
 		c, _, _ := fuzzed(t)
-		answers := c.Step(Event{At: c.now, Request: 99, Message: &wire.Control{Request: s}}).Answers
+		answers := c.Step(Event{At: c.out.now, Request: 99, Message: &wire.Control{Request: s}}).Answers
 		for _, a := range answers {
 			switch m := a.Message.(type) {
 			case *wire.Report:

@@ -1,232 +1,231 @@
 package scheduler
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/internal/observe/joblog"
-	"github.com/paragon-train/paragon/internal/observe/plural"
-	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// maxEvents bounds the memory for events.
-const maxEvents = 10_000
+// A hostTable has the hosts of workers, each with its status: a host is being added until a worker
+// from it counts, is added, is being removed until its last worker has left, and then is removed;
+// or it has failed.
+//
+// Invariants: a host that has a worker that counts is known; a host that is being added has a
+// deadline, unless a worker has registered from it, whose own deadline counts then.
+type hostTable struct {
+	joinTimeout time.Duration
+	hosts       map[string]*host
+	// changed says that hosts got a status since forgetGone was called.
+	changed bool
+}
 
 type host struct {
 	status string
 	reason string
-	since  uint64    // number of the event before it got the status
-	by     time.Time // fails if no worker has come from it by then; zero: one has
+	// since is the number of the event before it got the status.
+	since uint64
+	// by is when it fails if no worker has come from it; zero: one has.
+	by time.Time
 }
 
-func (c *Core) hostNames() []string { return slices.Sorted(maps.Keys(c.hosts)) }
-
-// setHost gives a host a status.
-func (c *Core) setHost(name, status, reason string) {
-	c.hosts[name] = &host{status: status, reason: reason, since: c.events}
-	c.put("host/"+name, keptHost{status, reason})
-	c.forgetHosts()
+func newHostTable(joinTimeout time.Duration) hostTable {
+	return hostTable{joinTimeout: joinTimeout, hosts: make(map[string]*host)}
 }
 
-// event adds an event of a host.
-func (c *Core) event(action, name, reason string) {
-	c.tellEvent(control.Event{Action: action, Host: name, Reason: reason})
-}
-
-// tellLoss adds the event of a node that was lost.
-func (c *Core) tellLoss(n *node, text string) {
-	c.tellWith(control.Event{Action: control.Lost, Host: n.Host, Role: roleName(n.Role), PID: n.PID, Process: n.process, Reason: text}, c.lossEvent(n, text))
-}
-
-func (c *Core) lossEvent(n *node, text string) slog.Attr {
-	if n.Role == wire.RoleServer {
-		return joblog.ServerLost.Of(n.logged(), "node", n.Node, "reason", text, "generation", c.generation)
+// status is the status of a host; empty: it is not known.
+func (t *hostTable) status(name string) string {
+	if h := t.hosts[name]; h != nil {
+		return h.status
 	}
-	return joblog.WorkerLost.Of(n.logged(), "node", n.Node, "reason", text, "generation", c.generation)
-}
-
-// tellEvent numbers an event and answers the polls that wait for it.
-func (c *Core) tellEvent(e control.Event) {
-	switch {
-	case e.OfJob():
-		c.tellWith(e, joblog.Scale.With("action", e.Action, "workers", e.Workers, "reason", e.Reason))
-	case e.OfServer():
-		c.tellWith(e, joblog.ServerChanged.With("action", e.Action, "node_rank", e.Rank, "node_host", e.Host, "reason", e.Reason))
-	default:
-		c.tellWith(e, joblog.HostChanged.With("action", e.Action, "node_host", e.Host, "reason", e.Reason))
-	}
-}
-
-// tellWith is tellEvent with what the log says of it.
-func (c *Core) tellWith(e control.Event, said slog.Attr) {
-	c.events++
-	e.Number, e.TimeNS = c.events, c.now.UnixNano()
-	c.happened = append(c.happened, e)
-	c.put(eventKey(e.Number), e)
-	if len(c.happened) > maxEvents {
-		c.out.Records = append(c.out.Records, Record{Key: eventKey(c.happened[0].Number)})
-		c.happened = c.happened[1:]
-	}
-	switch {
-	case e.Action == control.Ranks: // noted with the ranks
-	case e.Action == control.Lost && e.Reason != "": // a sentence that names the process and its host
-		c.note("%s", e.Reason).Event = said
-	case e.Action == control.BecameSlow:
-		c.warn("%s", e.Reason).Event = said
-	case e.Action == control.NotSlow:
-		c.note("%s", e.Reason).Event = said
-	case e.Action == control.Scaling:
-		c.note("scale %d: to %s", e.Number, control.ScaleText(e.Workers, e.Placement)).Event = said
-	case e.Action == control.Wish:
-		c.note("rank 0 asks for %s%s", control.ScaleText(e.Workers, nil), because(e.Reason)).Event = said
-	case e.OfJob():
-		c.note("scale %d: %s%s", e.Scale, e.Action, because(e.Reason)).Event = said
-	case !e.OfServer():
-		c.note("host %s: %s%s", e.Host, e.Action, because(e.Reason)).Event = said
-	case e.Host == "":
-		c.note("server %d: %s%s", e.Rank, e.Action, because(e.Reason)).Event = said
-	default:
-		c.note("server %d on %s: %s%s", e.Rank, e.Host, e.Action, because(e.Reason)).Event = said
-	}
-	c.tellEvents()
-}
-
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return ": " + reason
-}
-
-func eventKey(number uint64) string { return fmt.Sprintf("event/%012d", number) }
-
-// hasWorkers reports whether a living worker is on a host.
-func (c *Core) hasWorkers(name string) bool {
-	return slices.ContainsFunc(c.nodes, func(n *node) bool { return n.state == living && n.Role == wire.RoleWorker && n.Host == name })
-}
-
-// failHost records that a host could not be added.
-func (c *Core) failHost(name, why string) {
-	c.setHost(name, control.HostFailed, why)
-	c.event(control.HostFailed, name, why)
-}
-
-// hostLeft records that a worker has left its host as asked; with the last one the host is removed.
-func (c *Core) hostLeft(name string) {
-	if h := c.hosts[name]; h != nil && h.status == control.RemovalQueued && !c.hasWorkers(name) {
-		c.setHost(name, control.Removed, "")
-		c.event(control.Removed, name, "")
-	}
-}
-
-// addHost asks for workers on a host, which the launcher starts when it gets the event. It returns
-// why that is not possible.
-func (c *Core) addHost(r control.Request) string {
-	name, slots := r.Host, r.Slots
-	if h := c.hosts[name]; h != nil {
-		switch h.status {
-		case control.AddQueued:
-			return fmt.Sprintf("host %s is being added already", name)
-		case control.Added:
-			return fmt.Sprintf("host %s is in the job already", name)
-		case control.RemovalQueued:
-			return fmt.Sprintf("host %s is being removed; add it again once it is removed", name)
-		}
-	}
-	if most := c.set.mostWorkers(); most > 0 && c.staying()+c.coming() >= most {
-		return fmt.Sprintf("host %s cannot be added: the job has %s and %d are coming, want at most %d in all", name, plural.Of(c.staying(), "worker"), c.coming(), most)
-	}
-	if n := len(c.living(wire.RoleWorker)) + len(c.living(wire.RoleServer)); n+max(slots, 1) > cluster.MaxNodes {
-		return fmt.Sprintf("host %s cannot be added with slots=%d: the job has %d workers and servers, want at most %d in all", name, max(slots, 1), n, cluster.MaxNodes)
-	}
-	c.setHost(name, control.AddQueued, "")
-	c.hosts[name].by = c.now.Add(c.set.Elastic.JoinTimeout)
-	c.tellEvent(control.Event{Action: control.AddQueued, Host: name, Slots: slots, GPUs: r.GPUs, CPUs: r.CPUs})
 	return ""
 }
 
-// coming is the number of workers that are joining or were asked for.
-func (c *Core) coming() (n int) {
-	for _, x := range c.nodes {
-		if x.state == living && x.Role == wire.RoleWorker && !x.Counts() {
-			n++
-		}
+// set gives a host a status.
+func (t *hostTable) set(out *output, name, status, reason string) {
+	t.hosts[name] = &host{status: status, reason: reason, since: out.events.last}
+	t.changed = true
+	out.put(hostKey(name), keptHost{status, reason})
+}
+
+// tell is set, and tells the event of that.
+func (t *hostTable) tell(out *output, name, status, reason string) {
+	t.set(out, name, status, reason)
+	out.event(control.Event{Action: status, Host: name, Reason: reason})
+}
+
+// expect makes a host one that is being added: workers will come from it.
+func (t *hostTable) expect(out *output, name string) {
+	t.set(out, name, control.AddQueued, "")
+	t.hosts[name].by = out.now.Add(t.joinTimeout)
+}
+
+// joins notes that a worker has registered from a host, and will count later.
+func (t *hostTable) joins(out *output, name string) {
+	switch t.status(name) {
+	case "", control.HostFailed:
+		t.set(out, name, control.AddQueued, "")
+	case control.AddQueued:
+		t.hosts[name].by = time.Time{}
 	}
-	for name, h := range c.hosts {
-		if h.status == control.AddQueued && !c.hasWorkers(name) {
+}
+
+// entered notes that a worker of a host counts now.
+func (t *hostTable) entered(out *output, name string) {
+	switch t.status(name) {
+	case "", control.AddQueued, control.HostFailed:
+		t.set(out, name, control.Added, "")
+	}
+}
+
+// emptied notes that the last worker of a host is gone. A host that is being removed is removed
+// now; of others the caller says what it means.
+func (t *hostTable) emptied(out *output, name string) {
+	if t.status(name) == control.RemovalQueued {
+		t.set(out, name, control.Removed, "")
+		out.event(control.Event{Action: control.Removed, Host: name})
+	}
+}
+
+// awaited is the number of hosts that are being added and have no worker yet.
+func (t *hostTable) awaited(hasWorkers func(name string) bool) (n int) {
+	for name, h := range t.hosts {
+		if h.status == control.AddQueued && !hasWorkers(name) {
 			n++
 		}
 	}
 	return n
 }
 
-// removeHost asks the workers on a host to leave. It returns why that is not possible.
-func (c *Core) removeHost(name string) string {
-	h := c.hosts[name]
-	switch {
-	case h == nil:
-		return fmt.Sprintf("host %s has no worker", name)
-	case h.status == control.Removed:
-		return fmt.Sprintf("host %s was removed already", name)
-	case h.status == control.RemovalQueued:
-		return fmt.Sprintf("host %s is being removed already", name)
-	}
-	stay := 0
-	var here []*node
-	for _, n := range c.nodes {
-		switch {
-		case n.Role != wire.RoleWorker || n.state != living:
-		case n.Host == name:
-			here = append(here, n)
-		case n.stays():
-			stay++
+// late lists the hosts from which no worker has come in time.
+func (t *hostTable) late(now time.Time) (names []string) {
+	for name, h := range t.hosts {
+		if !h.by.IsZero() && !now.Before(h.by) {
+			names = append(names, name)
 		}
 	}
-	asked := slices.ContainsFunc(here, func(n *node) bool { return n.Counts() })
-	if asked && stay < c.set.Elastic.MinWorkers {
-		return fmt.Sprintf("host %s cannot be removed: it would leave %d, want at least %s", name, stay, plural.Of(c.set.Elastic.MinWorkers, "worker"))
-	}
-	c.setHost(name, control.RemovalQueued, "")
-	c.event(control.RemovalQueued, name, "")
-	for _, n := range here {
-		if n.Counts() {
-			n.State = wire.MemberLeaving
-			c.keep(n)
-			c.change.want = max(0, c.change.want-1) // nobody is wanted in its place
-			continue
+	slices.Sort(names)
+	return names
+}
+
+// renew renews the deadlines, after the scheduler was paused.
+func (t *hostTable) renew(now time.Time) {
+	for _, h := range t.hosts {
+		if !h.by.IsZero() {
+			h.by = now.Add(t.joinTimeout)
 		}
-		c.removeJoining(n)
 	}
-	if asked {
-		c.begin(fmt.Sprintf("host %s is to be removed", name))
+}
+
+func (t *hostTable) next(open bool) (next time.Time) {
+	if !open {
+		return next
 	}
-	c.hostLeft(name)
-	c.changed()
-	c.tryCommit()
+	for _, h := range t.hosts {
+		next = sooner(next, h.by)
+	}
+	return next
+}
+
+// list is the hosts as a status has them.
+func (t *hostTable) list() []control.Host {
+	list := []control.Host{}
+	for _, name := range slices.Sorted(maps.Keys(t.hosts)) {
+		list = append(list, control.Host{Host: name, Status: t.hosts[name].status, Reason: t.hosts[name].reason})
+	}
+	return list
+}
+
+// forgetGone forgets the hosts that were removed or have failed but the newest. A host is never
+// forgotten on which a worker lives.
+func (t *hostTable) forgetGone(out *output, hasWorkers func(name string) bool) {
+	if !t.changed || len(t.hosts) <= maxGone {
+		return
+	}
+	t.changed = false
+	var gone []string
+	for name, h := range t.hosts {
+		if (h.status == control.Removed || h.status == control.HostFailed) && !hasWorkers(name) {
+			gone = append(gone, name)
+		}
+	}
+	if len(gone) <= maxGone {
+		return
+	}
+	slices.SortFunc(gone, func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.hosts[a].since, t.hosts[b].since), strings.Compare(a, b))
+	})
+	for _, name := range gone[:len(gone)-maxGone] {
+		delete(t.hosts, name)
+		out.drop(hostKey(name))
+	}
+}
+
+// A keptHost is the record of a host.
+type keptHost struct {
+	Status string
+	Reason string
+}
+
+func hostKey(name string) string { return "host/" + name }
+
+func (t *hostTable) restore(name string, value []byte) error {
+	var k keptHost
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	t.hosts[name] = &host{status: k.Status, reason: k.Reason}
+	return nil
+}
+
+// restored gives the hosts that are being added their time again.
+func (t *hostTable) restored(now time.Time, hasWorkers func(name string) bool) {
+	for name, h := range t.hosts {
+		if h.status == control.AddQueued && !hasWorkers(name) {
+			h.by = now.Add(t.joinTimeout)
+		}
+	}
+}
+
+// cannotAdd says why workers of a host cannot be asked for; empty: they can.
+func (t *hostTable) cannotAdd(name string) string {
+	switch t.status(name) {
+	case control.AddQueued:
+		return fmt.Sprintf("host %s is being added already", name)
+	case control.Added:
+		return fmt.Sprintf("host %s is in the job already", name)
+	case control.RemovalQueued:
+		return fmt.Sprintf("host %s is being removed; add it again once it is removed", name)
+	}
 	return ""
 }
 
-// hostFailed handles the launcher's report that it could not start a worker on a host. It returns
-// why that is ignored.
-func (c *Core) hostFailed(name, why string) string {
-	h := c.hosts[name]
-	if h == nil || h.status != control.AddQueued {
-		status := "not known"
-		if h != nil {
-			status = h.status
-		}
-		return fmt.Sprintf("host %s is %s: only a host that is being added can fail", name, status)
-	}
-	c.failHost(name, why)
-	for _, n := range c.nodes {
-		if n.state == living && n.Role == wire.RoleWorker && n.Host == name && !n.Counts() {
-			c.drop(n, why)
-		}
+// cannotRemove says why the workers of a host cannot be asked to leave; empty: they can.
+func (t *hostTable) cannotRemove(name string) string {
+	switch t.status(name) {
+	case "":
+		return fmt.Sprintf("host %s has no worker", name)
+	case control.Removed:
+		return fmt.Sprintf("host %s was removed already", name)
+	case control.RemovalQueued:
+		return fmt.Sprintf("host %s is being removed already", name)
 	}
 	return ""
+}
+
+// cannotFail says why a report that a host has failed is ignored; empty: it is not.
+func (t *hostTable) cannotFail(name string) string {
+	status := t.status(name)
+	switch status {
+	case control.AddQueued:
+		return ""
+	case "":
+		status = "not known"
+	}
+	return fmt.Sprintf("host %s is %s: only a host that is being added can fail", name, status)
 }

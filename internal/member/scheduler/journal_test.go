@@ -35,21 +35,24 @@ func (k journalRecords) list() (records []Record) {
 
 // essence is all of a core but times, heartbeats and waits.
 func essence(c *Core) map[string]any {
-	if c.phase == wire.PhaseForming {
-		c.assign()
+	m := &c.members
+	if m.job.phase == wire.PhaseForming {
+		m.roster.assign(&c.set)
 	}
-	m := c.membership()
-	m.Waiting = nil // has times
-	nodes := make([]keptNode, 0, len(c.nodes))
-	for _, n := range c.nodes {
-		nodes = append(nodes, keptNode{n.Member, n.wanted, n.process, n.nonce, n.state, n.why, !n.joinBy.IsZero()})
+	message := m.message(c.out.now)
+	// It has times.
+	message.Waiting = nil
+	nodes := make([]keptNode, 0, len(m.roster.nodes))
+	for _, n := range m.roster.nodes {
+		nodes = append(nodes, n.kept())
 	}
 	hosts := make(map[string]keptHost)
-	for name, h := range c.hosts {
+	for name, h := range m.hosts.hosts {
 		hosts[name] = keptHost{h.status, h.reason}
 	}
-	return map[string]any{"membership": m, "job": c.keptJob(), "nodes": nodes, "hosts": hosts, "events": slices.Clone(c.happened), "last": c.events,
-		"barriers": slices.Clone(c.barriers.order), "signals": slices.Clone(c.signals.order), "load": c.plan.load, "hash": c.plan.hash, "keys": len(c.plan.keys)}
+	return map[string]any{"membership": message, "job": m.job.kept(), "change": m.change.kept(), "scale": m.scale.kept(), "servers": m.servers.kept(), "placement": m.places.kept(),
+		"wish": c.adapts.wished, "nodes": nodes, "hosts": hosts, "events": slices.Clone(c.events.list), "last": c.events.last,
+		"barriers": slices.Clone(m.barriers.opened.order), "signals": slices.Clone(m.signals.sent.order), "load": m.places.plan.load, "hash": m.places.plan.hash, "keys": len(m.places.plan.keys)}
 }
 
 // check holds that what was kept makes the same core.
@@ -58,7 +61,7 @@ func (k journalRecords) check(t *testing.T, set Settings, c *Core, what string) 
 	if len(k) == 0 {
 		return
 	}
-	again, err := Restore(set, c.now, k.list())
+	again, err := Restore(set, c.out.now, k.list())
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
@@ -87,7 +90,7 @@ func FuzzRestore(f *testing.F) {
 		c.status()
 		c.why()
 		for i := range 20 {
-			c.Step(Event{At: c.Next(), Request: uint64(100 + i), Message: &wire.Arrive{Node: uint64(i), Change: c.change.number}})
+			c.Step(Event{At: c.Next(), Request: uint64(100 + i), Message: &wire.Arrive{Node: uint64(i), Change: c.members.change.pending.number}})
 			c.Step(Event{At: c.Next(), Request: uint64(200 + i), Message: &wire.Counted{Node: uint64(i), Lost: 1}})
 		}
 	})
@@ -95,22 +98,26 @@ func FuzzRestore(f *testing.F) {
 
 func TestRecordsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	set := Settings{Job: "j", Workers: 1, Servers: 1, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute}
-	job := `{"Job":"j","Phase":2,"Workers":1`
+	job := `job={"Format":2,"Job":"j","Phase":2`
 	node := `{"Node":1,"Role":3}`
 	for _, c := range []struct{ name, want string }{
-		{"job=" + job + `}|ghost/1=x`, `record "ghost/1": unknown kind of record`},
+		{job + `}|ghost/1=x`, `record "ghost/1": unknown kind of record`},
+		{job + `}|placement/ghost/1=x`, `record "placement/ghost/1": unknown kind of record`},
 		{"node/1=" + node, "1 records, and none is of the job"},
-		{"job=" + job + `}|node/1=` + node + `|node/2=` + node, `record "node/2": it is of node 1, want one above 1`},
-		{"job=" + job + `}|node/1={"Node":18446744073709551615,"Role":3}`, `record "node/1": it is of node 18446744073709551615, want one above 0`},
-		{"job=" + job + `}|node/1={"Node":1,"Role":1}`, "role 1, state 0, life 0: one of them is unknown"},
-		{"job=" + job + `,"Shares":[7]}|node/1=` + node, "a part of the division belongs to node 7, which is unknown"},
-		{"job=" + job + `,"Shares":[1,1]}|node/1=` + node, "1 workers, and 2 parts of the division"},
-		{"job=" + job + `,"Settle":[{"Lost":9}]}|node/1=` + node, "the examples of lost node 9 are to be counted, and the node is unknown"},
-		{`job={"Job":"j","Phase":2,"Workers":2,"Shares":[1]}|node/1=` + node, "2 workers, and 1 parts of the division"},
-		{`job={"Job":"j","Phase":2,"Workers":1,"Shares":[1]}|node/1=` + node, "1 parts of the division, and examples used before of 0"},
-		{`job={"Job":"j","Phase":9}`, "unknown phase 9"},
-		{"job=" + job + `}|barrier/1={"Name":"a"}|barrier/3={"Name":"b"}`, `record "barrier/3": want number 2`},
-		{"job=" + job + `}|key/0={"Declare":{"Name":"a"}}`, `record "key/0": malformed`},
+		{job + `}|node/1=` + node + `|node/2=` + node, `record "node/2": it is of node 1, want one above 1`},
+		{job + `}|node/1={"Node":18446744073709551615,"Role":3}`, `record "node/1": it is of node 18446744073709551615, want one above 0`},
+		{job + `}|node/1={"Node":1,"Role":1}`, "role 1, state 0, life 0: one of them is unknown"},
+		{job + `}|change={"Shares":[{"Node":7}]}|node/1=` + node, "a part of the division belongs to node 7, which is unknown"},
+		{job + `}|change={"Reports":[{"Lost":9}]}|node/1=` + node, "the examples of lost node 9 are to be counted, and the node is unknown"},
+		{job + `}|server={"Ranks":5000}`, "it has 5000 ranks of servers, want at most 4096"},
+		{job + `}|server={"Coming":[{"Rank":4096}]}`, "server 4096 was asked for, want one below 4096"},
+		{job + `,"Stop":3}`, "unknown way to stop 3"},
+		{`job={"Format":2,"Job":"j","Phase":9}`, "unknown phase 9"},
+		{`job={"Format":2,"Job":"k","Phase":2}`, `it is of job "k", this is job "j"`},
+		{`job={"Job":"j","Phase":2,"Workers":1}|node/1=` + node, "another build of Paragon wrote this journal (format 0, this build reads 2)"},
+		{job + `}|barrier/1={"Name":"a"}|barrier/3={"Name":"b"}`, `record "barrier/3": want number 2`},
+		{job + `}|placement/key/0={"Declare":{"Name":"a"}}`, `record "placement/key/0": malformed`},
+		{job + `}|placement/places/0={}`, "want the number of one of 0 keys"},
 		{"job={", "unexpected end of JSON input"},
 	} {
 		var records []Record
@@ -121,5 +128,34 @@ func TestRecordsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		if _, err := Restore(set, time.Unix(0, 0), records); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s:\n got %v\nwant %s", c.name, err, c.want)
 		}
+	}
+}
+
+// A job that had more servers than it began with may have ended when its scheduler is started
+// again.
+func TestAnEndedJobThatHadGrownIsRestored(t *testing.T) {
+	set := *settingsOf(1, 1)
+	set.Elastic.Backups = 1
+	c, k := NewCore(set, time.Unix(1000, 0)), journalRecords{}
+	for i, m := range []wire.Message{
+		&wire.Register{Role: wire.RoleServer, Rank: -1, Workers: 1, Servers: 1, Nonce: 1, Job: "j", Host: "s", Addr: "s:1"},
+		&wire.Register{Role: wire.RoleWorker, Rank: -1, Workers: 1, Servers: 1, Nonce: 2, Job: "j", Host: "w"},
+		&wire.Declare{Generation: 1, Node: 2, Name: "w", Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: 100},
+		&wire.Control{Request: `{"op":"add-server"}`},
+		&wire.Register{Role: wire.RoleServer, Rank: 1, Workers: 1, Servers: 1, Nonce: 3, Job: "j", Host: "s", Addr: "s:2", Joining: true},
+		&wire.Control{Request: `{"op":"add-server"}`},
+		&wire.Leave{Node: 2, Reason: "x"},
+	} {
+		k.take(c.Step(Event{At: time.Unix(1000, 0), Request: uint64(i + 1), Message: m}))
+	}
+	if phase, _ := c.Phase(); phase != wire.PhaseFailed {
+		t.Fatalf("the job is in phase %d, want it failed", phase)
+	}
+	again, err := Restore(set, time.Unix(1000, 0), k.list())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(c.status().Servers, again.status().Servers); d != "" {
+		t.Errorf("the servers of an ended job after a restart (-were +are):\n%s", d)
 	}
 }

@@ -279,23 +279,23 @@ func TestAJobHasItsMostKeys(t *testing.T) {
 	if want := `key "one more": the job has 1048576 keys, the most that a job may have`; !ok || nack.Text != want {
 		t.Fatalf("got %v, want %q", nack, want)
 	}
-	for _, k := range c.plan.list {
-		c.keepPlaces(k)
-	}
-	c.dirty.job, c.dirty.nodes = true, c.nodes
+	m := &c.members
+	m.places.mark(m.places.plan.list...)
+	m.places.dirty, m.job.dirty, m.change.dirty, m.roster.changed = true, true, true, m.roster.nodes
+	c.out.unkept = false
 	c.record()
-	for i, k := range c.plan.list {
-		c.put(fmt.Sprintf("key/%08d", i), keptKey{wire.Declare{Name: k.plan.Name, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: 16}, k.by, c.ranks, k.plan.Hash})
+	for i, k := range m.places.plan.list {
+		c.out.put(fmt.Sprintf("placement/key/%08d", i), keptKey{wire.Declare{Name: k.plan.Name, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: 16}, k.by, m.servers.ranks, k.plan.Hash})
 	}
 	records := c.out.Records
 	lap("recorded")
-	again, err := Restore(c.set, c.now, records)
+	again, err := Restore(c.set, c.out.now, records)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lap("restored")
-	if again.plan.hash != c.plan.hash || !slices.Equal(again.plan.load, c.plan.load) || !slices.Equal(again.plan.backed, c.plan.backed) {
-		t.Errorf("restored: got hash %x, load %v, want %x, %v", again.plan.hash, again.plan.load, c.plan.hash, c.plan.load)
+	if again.members.places.plan.hash != c.members.places.plan.hash || !slices.Equal(again.members.places.plan.load, c.members.places.plan.load) || !slices.Equal(again.members.places.plan.backed, c.members.places.plan.backed) {
+		t.Errorf("restored: got hash %x, load %v, want %x, %v", again.members.places.plan.hash, again.members.places.plan.load, c.members.places.plan.hash, c.members.places.plan.load)
 	}
 	out := step(&wire.Leave{Node: 1, Reason: "it ends"})
 	lap("a server lost")

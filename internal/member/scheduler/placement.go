@@ -1,7 +1,10 @@
 package scheduler
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
@@ -11,6 +14,56 @@ import (
 
 // maxPlaces bounds the places in one answer.
 const maxPlaces = 40_000
+
+// A placement says which server has which shard, and its backup. The planner decides; the placement
+// numbers what it decided, records it, and moves shards one step after the other.
+//
+// The number goes up whenever shards are elsewhere than before, so that nodes with an older one ask
+// again. Shards move in steps: a step waits until all backups of the one before are filled, since
+// only a full backup can become a primary.
+type placement struct {
+	plan planner
+	// number is 0 where shards never move, since they have no backups.
+	number uint64
+	// unsteady says that servers were added or removed, and shards may have to move.
+	unsteady bool
+	// saidBare says that the warning was logged that no shard has a backup.
+	saidBare bool
+
+	// moved has the keys whose places are to be recorded.
+	moved []*placed
+	dirty bool
+}
+
+func newPlacement(set *Settings) placement {
+	p := placement{plan: newPlanner(set.Servers)}
+	if p.plan.backups = set.Elastic.Backups > 0; p.plan.backups {
+		p.number = 1
+	}
+	p.dirty = true
+	return p
+}
+
+// declare answers a node with the plan of a key, which is made when the key is declared first.
+// ranks is how many ranks of servers there are.
+func (p *placement) declare(out *output, request uint64, n *node, m *wire.Declare, ranks int) {
+	known := len(p.plan.keys)
+	out.answer(request, p.plan.declare(m, n.String(), out.job.generation))
+	if len(p.plan.keys) == known {
+		return
+	}
+	if !out.unkept {
+		out.put(fmt.Sprintf("placement/key/%08d", known), keptKey{*m, n.String(), ranks, p.plan.hash})
+	}
+	if p.plan.backups {
+		p.mark(p.plan.keys[m.Name])
+	}
+}
+
+// readPlaces answers where the shards of keys are.
+func (p *placement) readPlaces(out *output, request uint64, m *wire.ReadPlaces) {
+	out.answer(request, p.plan.places(m.From, p.number))
+}
 
 // places answers where the shards of keys are, from one on.
 func (p *planner) places(from, placement uint64) *wire.Places {
@@ -28,91 +81,117 @@ func (p *planner) places(from, placement uint64) *wire.Places {
 	return m
 }
 
-func (c *Core) readPlaces(request uint64, m *wire.ReadPlaces) {
-	if n := c.current(request, m.Node, c.generation); n != nil {
-		c.answer(request, c.plan.places(m.From, c.placement))
-	}
-}
-
-// serverOf is the node of the living server of a rank, 0 if there is none.
-func (c *Core) serverOf(rank uint32) uint64 {
-	for _, n := range c.nodes {
-		if n.state == living && n.Role == wire.RoleServer && uint32(n.Rank) == rank {
-			return n.Node
+// filled takes the report of a primary that backups have its shards. It reports whether the next
+// step of moving shards may be due.
+func (p *placement) filled(out *output, request uint64, n *node, m *wire.Filled, r *roster) bool {
+	list := p.plan.byKey()
+	for _, x := range m.Shards {
+		if x.Key >= uint64(len(list)) || int(x.Shard) >= len(list[x.Key].plan.Shards) {
+			out.refuse(request, wire.CodeUnknownKey, "filled: there is no key %d shard %d", x.Key, x.Shard)
+			return false
+		}
+		k := list[x.Key]
+		backup := k.backupState(int(x.Shard)).Backup
+		if n.Role != wire.RoleServer || k.plan.Shards[x.Shard].Server != uint32(n.Rank) || backup == wire.NoServer || !isNode(r.server(backup), x.Backup) {
+			out.refuse(request, wire.CodeMoved, "filled: key %d shard %d: %v is not its primary with node %d as its backup in placement %d", x.Key, x.Shard, n, x.Backup, p.number)
+			return false
 		}
 	}
-	return 0
+	for _, x := range m.Shards {
+		p.plan.filled(list[x.Key], x.Shard, m.OK)
+		p.mark(list[x.Key])
+	}
+	out.ack(request)
+	return m.OK
 }
 
-// keepPlaces marks the record of a key's places as changed.
-func (c *Core) keepPlaces(keys ...*placed) {
+// isNode reports whether a node, which may be nil, has an ID. No node has the ID 0.
+func isNode(n *node, id uint64) bool {
+	if n == nil {
+		return id == 0
+	}
+	return n.Node == id
+}
+
+// even does the next step of moving shards, and reports whether there was one.
+func (p *placement) even(out *output) bool {
+	if !p.plan.backups || !p.unsteady {
+		return false
+	}
+	keys := p.plan.even()
+	if len(keys) == 0 {
+		// It is over once the last step's backups are filled.
+		if p.plan.filling == 0 {
+			p.unsteady, p.dirty = false, true
+		}
+		return false
+	}
+	p.renew(keys)
+	out.note("placement %d: shards of %s move", p.number, plural.Of(len(keys), "key")).Event = joblog.Placed.With("placement", p.number, "keys", len(keys), "generation", out.job.generation)
+	return true
+}
+
+// lose goes on without a server: the backups of its shards become primaries. It returns how many
+// keys that concerns, or an error that says of which shard no copy is left.
+func (p *placement) lose(rank uint32) (keys int, err error) {
+	changed, err := p.plan.lose(rank)
+	if err != nil {
+		return 0, err
+	}
+	p.renew(changed)
+	return len(changed), nil
+}
+
+// enter adds a server at a vacant rank. It returns how many keys get backups there.
+func (p *placement) enter(rank uint32) (keys int) {
+	changed := p.plan.enter(rank)
+	p.unsteady = true
+	p.renew(changed)
+	return len(changed)
+}
+
+// renew makes a new placement in which these keys have moved. The caller makes the new revision.
+func (p *placement) renew(keys []*placed) {
+	p.number, p.dirty = p.number+1, true
+	p.mark(keys...)
+}
+
+// mark says that keys have moved.
+func (p *placement) mark(keys ...*placed) {
 	for _, k := range keys {
 		if !k.dirty {
 			k.dirty = true
-			c.dirty.places = append(c.dirty.places, k)
+			p.moved = append(p.moved, k)
 		}
 	}
 }
 
-// placedAnew makes a new placement in which these keys have moved. The caller makes the new
-// revision.
-func (c *Core) placedAnew(keys []*placed) {
-	c.placement++
-	c.dirty.job = true
-	c.keepPlaces(keys...)
-	for _, s := range c.lossReports { // what a lost server was sent for open rounds is lost with it
-		clear(s.told)
-		if c.change.asked {
-			c.change.reportsBy = c.now.Add(c.set.Elastic.RejoinTimeout)
-		}
-	}
+// grow adds vacant ranks of servers up to a number.
+func (p *placement) grow(ranks int) { p.plan.grow(ranks) }
+
+// isVacant reports whether no server has the rank.
+func (p *placement) isVacant(rank int) bool {
+	return rank < 0 || rank >= len(p.plan.gone) || p.plan.gone[rank]
 }
 
-// moveOn does the next step of moving shards, if there is one.
-func (c *Core) moveOn() {
-	if c.phase != wire.PhaseRunning || !c.plan.backups {
-		return
-	}
-	if c.unsteady {
-		if keys := c.plan.even(); len(keys) > 0 {
-			c.placedAnew(keys)
-			c.note("placement %d: shards of %s move", c.placement, plural.Of(len(keys), "key")).Event = joblog.Placed.With("placement", c.placement, "keys", len(keys), "generation", c.generation)
-			c.changed()
-			return
+// vacant is the vacant rank that is wanted (-1: the lowest); false: there is none.
+func (p *placement) vacant(wanted int32) (uint32, bool) {
+	for _, rank := range []int32{wanted, -1} {
+		for r := range p.plan.gone {
+			if p.plan.gone[r] && (rank < 0 || rank == int32(r)) {
+				return uint32(r), true
+			}
 		}
-		c.unsteady = c.plan.filling > 0
 	}
-}
-
-// replaceServer goes on without a server: the backups of its shards become primaries.
-func (c *Core) replaceServer(n *node, cause control.Cause) {
-	loss := c.loss(n, cause)
-	keys, err := c.plan.lose(uint32(n.Rank))
-	if err != nil {
-		loss.Code, loss.Text = control.NoBackup, err.Error()
-		c.fail(loss)
-		return
-	}
-	text := loss.String()
-	c.placedAnew(keys)
-	c.generation++
-	c.note("%s: generation %d, placement %d: backups become primaries of %s", text, c.generation, c.placement, plural.Of(len(keys), "key")).
-		Event = joblog.Placed.With("placement", c.placement, "keys", len(keys), "generation", c.generation)
-	if n.state != removed {
-		c.tellLoss(n, text)
-	}
-	c.sayBare()
-	c.changed()
-	c.checkBarriers()
-	c.tryCommit()
+	return 0, false
 }
 
 // bare warns that shards should have backups and have none, because only one server is left.
-func (c *Core) bare() string {
-	if !c.plan.backups || c.phase != wire.PhaseRunning || c.plan.living() != 1 {
+func (p *placement) bare(job *jobState) string {
+	if !p.plan.backups || job.phase != wire.PhaseRunning || p.plan.living() != 1 {
 		return ""
 	}
-	for rank, gone := range c.plan.gone {
+	for rank, gone := range p.plan.gone {
 		if !gone {
 			return fmt.Sprintf("server %d is the only one: no shard has a backup, and its loss ends the job; add another one (launch ctl add-server)", rank)
 		}
@@ -121,69 +200,126 @@ func (c *Core) bare() string {
 }
 
 // sayBare logs that warning once.
-func (c *Core) sayBare() {
-	text := c.bare()
-	if text != "" && !c.saidBare {
-		c.warn("%s", text).Event = joblog.NoBackups.With()
+func (p *placement) sayBare(out *output) {
+	text := p.bare(out.job)
+	if text != "" && !p.saidBare {
+		out.warn("%s", text).Event = joblog.NoBackups.With()
 	}
-	c.saidBare = text != ""
+	p.saidBare = text != ""
 }
 
-// enterServer adds a server that registered while the job runs.
-func (c *Core) enterServer(request uint64, m *wire.Register, rank uint32) {
-	n := c.newNode(m)
-	n.Rank = int32(rank)
-	c.keep(n)
-	keys := c.plan.enter(rank)
-	c.unsteady = true
-	c.placedAnew(keys)
-	c.note("node %d registered: server %d on %s joins, placement %d: it gets backups of %s", n.Node, rank, n.Host, c.placement, plural.Of(len(keys), "key")).
-		Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
-	c.registered(request, n)
-	if c.serverCame(rank) {
-		c.serverEvent(control.ServerAdded, n.Host, rank, n, "")
-	}
-	c.sayBare()
-	c.changed()
-	c.moveOn()
-}
-
-// vacantServer is the vacant rank that is wanted (-1: the lowest); false: there is none.
-func (c *Core) vacantServer(wanted int32) (uint32, bool) {
-	for _, rank := range []int32{wanted, -1} {
-		for r := range c.plan.gone {
-			if c.plan.gone[r] && (rank < 0 || rank == int32(r)) {
-				return uint32(r), true
+// holdings counts the shards that servers have into their statuses, which are in order of rank.
+func (p *placement) holdings(list []control.ServerStatus) {
+	for _, k := range p.plan.list {
+		for i := range k.plan.Shards {
+			s, x := &k.plan.Shards[i], k.backupState(i)
+			list[s.Server].Shards++
+			list[s.Server].Values += s.Length
+			if x.Backup != wire.NoServer {
+				list[x.Backup].Backups++
+				if x.filling() {
+					list[x.Backup].Filling++
+				}
 			}
 		}
 	}
-	return 0, false
 }
 
-// removeServer removes a living server: the backups of its shards become primaries, and it ends
-// without an error. It returns why that is not possible, and whether it may be a moment later.
-func (c *Core) removeServer(rank int) (refusal string, again bool) {
-	switch {
-	case c.phase != wire.PhaseRunning:
-		return "the job has " + phaseNames[c.phase] + because(c.reason), false
-	case !c.plan.backups:
-		return "servers can be removed only where shards have backups: start the job with --backups 1", false
-	case rank >= 0 && rank < maxServers && c.comes(int32(rank)):
-		c.serverCame(uint32(rank))
-		c.serverEvent(control.ServerRemoved, "", uint32(rank), nil, "it was removed before it joined")
-		return "", false
-	case rank < 0 || rank >= len(c.plan.gone) || c.plan.gone[rank]:
-		return fmt.Sprintf("there is no server %d", rank), false
-	case c.plan.living() < 2:
-		return fmt.Sprintf("server %d is the last one", rank), false
+// A keptPlacement is the record of a placement.
+type keptPlacement struct {
+	Number   uint64 `json:",omitempty"`
+	Unsteady bool   `json:",omitempty"`
+}
+
+// A keptKey is the record of a key: its declaration, from which the plan is made again.
+type keptKey struct {
+	Declare wire.Declare
+	By      string
+	// Servers is the number of ranks of servers when the key was placed.
+	Servers int `json:",omitempty"`
+	// Hash is that of its plan, for shards may have moved.
+	Hash uint64 `json:",omitempty"`
+}
+
+// A keptPlaces is the record of where a key's shards are.
+type keptPlaces struct {
+	Servers []uint32
+	Spots   []backupState
+}
+
+func (p *placement) keep(out *output) {
+	for _, k := range p.moved {
+		k.dirty = false
+		if !out.unkept {
+			out.put(fmt.Sprintf("placement/places/%08d", k.plan.Key), k.kept())
+		}
 	}
-	if name := c.plan.depends(uint32(rank)); name != "" {
-		return fmt.Sprintf("server %d has the only complete copy of %s", rank, name), true
+	p.moved = nil
+	if p.dirty {
+		p.dirty = false
+		out.put("placement", p.kept())
 	}
-	n := c.node(c.serverOf(uint32(rank)))
-	n.state, c.unsteady = removed, true
-	c.keep(n)
-	c.replaceServer(n, control.Cause{Kind: control.CauseRemoved})
-	c.serverEvent(control.ServerRemoved, n.Host, uint32(rank), n, "")
-	return "", false
+}
+
+func (p *placement) kept() keptPlacement { return keptPlacement{p.number, p.unsteady} }
+
+// restore takes a record. ranks is how many ranks of servers there are. Keys come before their
+// places, in the order of their declarations.
+func (p *placement) restore(rest string, value []byte, ranks int) error {
+	kind, number, _ := strings.Cut(rest, "/")
+	switch kind {
+	case "":
+		var k keptPlacement
+		if err := json.Unmarshal(value, &k); err != nil {
+			return err
+		}
+		if k.Number > 0 {
+			p.number, p.unsteady = k.Number, k.Unsteady
+		}
+		return nil
+	case "key":
+		return p.restoreKey(value, ranks)
+	case "places":
+		return p.restorePlaces(number, value, ranks)
+	}
+	return errUnknownRecord
+}
+
+func (p *placement) restoreKey(value []byte, ranks int) error {
+	var k keptKey
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	p.plan.grow(min(k.Servers, ranks))
+	known := len(p.plan.keys)
+	if n, refused := p.plan.declare(&k.Declare, k.By, 0).(*wire.Nack); refused {
+		return fmt.Errorf("%v: %s", n.Code, n.Text)
+	}
+	if len(p.plan.keys) > known && k.Hash != 0 {
+		p.plan.hash, p.plan.keys[k.Declare.Name].plan.Hash = k.Hash, k.Hash
+	}
+	return nil
+}
+
+func (p *placement) restorePlaces(number string, value []byte, ranks int) error {
+	var k keptPlaces
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
+	}
+	// All keys are there.
+	p.plan.grow(ranks)
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || n >= uint64(len(p.plan.keys)) {
+		return fmt.Errorf("want the number of one of %d keys", len(p.plan.keys))
+	}
+	return p.plan.restore(p.plan.byKey()[n], k)
+}
+
+// restored finds out which ranks of servers are vacant.
+func (p *placement) restored(r *roster, ranks int) {
+	p.plan.grow(ranks)
+	for rank := range p.plan.gone {
+		p.plan.gone[rank] = r.server(uint32(rank)) == nil
+	}
+	p.plan.recount()
 }

@@ -11,38 +11,57 @@ import (
 
 // The measures of plans, in values (float32).
 const (
-	align      = 1024     // shards of dense keys begin at multiples of this: a page's worth of float32, and a cache line's for every codec
-	cutAbove   = 64 << 10 // dense keys beyond this are cut, one shard or more for each server
-	maxShard   = 1 << 20
-	maxRows    = 4 << 20              // a shard of rows
-	maxWhole   = wire.MaxPayload / 4  // a key that may not be cut must fit a frame
-	maxShards  = 40_000               // of one key: its plan must fit a frame's head
-	maxKeys    = 1 << 20              // of a job
-	maxKeySize = maxShard * maxShards // of a dense key
-	maxRowSize = maxRows * maxShards  // of a key of rows
+	// align is what the offsets of dense shards are multiples of: a page's worth of float32,
+	// and a cache line's for every codec.
+	align = 1024
+	// cutAbove is the length beyond which dense keys are cut, into one shard or more for each
+	// server.
+	cutAbove = 64 << 10
+	// maxShard bounds a dense shard, and maxRows a shard of rows.
+	maxShard = 1 << 20
+	maxRows  = 4 << 20
+	// maxWhole bounds a key that may not be cut: it must fit a frame.
+	maxWhole = wire.MaxPayload / 4
+	// maxShards bounds the shards of one key: its plan must fit a frame's head.
+	maxShards = 40_000
+	// maxKeys bounds the keys of a job.
+	maxKeys = 1 << 20
+	// maxKeySize bounds a dense key, and maxRowSize a key of rows.
+	maxKeySize = maxShard * maxShards
+	maxRowSize = maxRows * maxShards
 )
 
-// A planner places keys on servers: a pure function of the declarations, in their order.
+// A planner places keys on servers: a pure function of the declarations, in their order, and of the
+// servers that come and go.
 type planner struct {
-	load []uint64 // values on each server
-	gone []bool   // servers that are lost
-	// Where shards have backups: what each server holds of them, and how much of that for each
-	// other one, by weight.
+	// load has the values on each server, and gone says which servers are not there, both by
+	// rank.
+	load []uint64
+	gone []bool
+	// backups says that shards have backups. backed is what each server holds of them, and
+	// pairs how much of that for each other one, by weight. filling is how many are being
+	// filled.
 	backups bool
 	backed  []uint64
 	pairs   [][]uint64
-	filling int // backups that are being filled
-	keys    map[string]*placed
-	list    []*placed // of keys, by ID
-	hash    uint64    // of the plans so far
+	filling int
+	// keys has the keys by name, and list by ID.
+	keys map[string]*placed
+	list []*placed
+	// hash is that of the plans so far.
+	hash uint64
 }
 
+// A placed key has its plan and the state of its shards' backups.
 type placed struct {
 	plan  *wire.KeyPlan
 	table string
-	by    string        // who declared it
-	spots []backupState // of the shards' backups; nil: there are none
-	dirty bool          // its places are among the records to be kept
+	// by is who declared it.
+	by string
+	// spots has the state of each shard's backup; nil: there are none.
+	spots []backupState
+	// dirty says that its places are among the records to be kept.
+	dirty bool
 }
 
 func newPlanner(servers int) planner {
@@ -51,44 +70,33 @@ func newPlanner(servers int) planner {
 	return p
 }
 
+// grow adds vacant ranks of servers up to a number.
+func (p *planner) grow(ranks int) {
+	if len(p.load) >= ranks {
+		return
+	}
+	for len(p.load) < ranks {
+		p.load = append(p.load, 0)
+		p.gone = append(p.gone, true)
+	}
+	p.recount()
+}
+
 // declare returns the key's plan, made at the first declaration, or a Nack.
 func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Message {
-	refuse := func(code wire.Code, format string, args ...any) wire.Message {
-		return &wire.Nack{Code: code, Generation: generation, Text: fmt.Sprintf("key %s: ", wire.Shown(d.Name)) + fmt.Sprintf(format, args...)}
-	}
 	if old := p.keys[d.Name]; old != nil {
 		o := old.plan
 		if o.Form != d.Form || o.Rule != d.Rule || o.Size != d.Size || o.RowLen != d.RowLen {
-			return refuse(wire.CodeSize, "%s declared %s, %s declares %s",
+			return refuseKey(d, generation, wire.CodeSize, "%s declared %s, %s declares %s",
 				old.by, shape(o.Form, o.Rule, o.Size, o.RowLen), by, shape(d.Form, d.Rule, d.Size, d.RowLen))
 		}
 		if old.table != d.Table {
-			return refuse(wire.CodeConflict, "%s declared the table %q, %s declares %q", old.by, old.table, by, d.Table)
+			return refuseKey(d, generation, wire.CodeConflict, "%s declared the table %q, %s declares %q", old.by, old.table, by, d.Table)
 		}
 		return o
 	}
-	if err := wire.CheckKeyName(d.Name); err != nil {
-		return &wire.Nack{Code: wire.CodeMalformed, Generation: generation, Text: "declare a key: " + err.Error()}
-	}
-	switch {
-	case d.Form != wire.FormDense && d.Form != wire.FormRows && d.Form != wire.FormOpen:
-		return refuse(wire.CodeMalformed, "form %d is not known", d.Form)
-	case d.Rule != wire.RuleOptimizer && d.Rule != wire.RuleAverage:
-		return refuse(wire.CodeMalformed, "rule %d is not known", d.Rule)
-	case d.Form == wire.FormOpen && (d.Size != 0 || d.RowLen == 0 || d.RowLen > maxRows):
-		return refuse(wire.CodeSize, "%d values in rows of %d; an open vocabulary has none yet, in rows of 1 to %d values each", d.Size, d.RowLen, maxRows)
-	case d.Size == 0 && d.Form != wire.FormOpen:
-		return refuse(wire.CodeSize, "has no values")
-	case d.Form == wire.FormDense && d.RowLen != 0:
-		return refuse(wire.CodeSize, "is dense and has rows of %d values", d.RowLen)
-	case d.Form == wire.FormRows && (d.RowLen == 0 || d.RowLen > maxRows || d.Size%d.RowLen != 0):
-		return refuse(wire.CodeSize, "%d values do not make rows of %d, of 1 to %d values each", d.Size, d.RowLen, maxRows)
-	case d.Whole && d.Size > maxWhole:
-		return refuse(wire.CodeSize, "%d values, but the key cannot be cut: want at most %d", d.Size, maxWhole)
-	case d.Form == wire.FormDense && d.Size > maxKeySize, d.Form == wire.FormRows && d.Size > maxRowSize:
-		return refuse(wire.CodeSize, "%d values need more than %d shards, the maximum", d.Size, maxShards)
-	case len(p.keys) >= maxKeys:
-		return refuse(wire.CodeFull, "the job has %d keys, the most that a job may have", maxKeys)
+	if n := checkKey(d, generation, len(p.keys)); n != nil {
+		return n
 	}
 	k := &wire.KeyPlan{Key: uint64(len(p.keys)), Form: d.Form, Rule: d.Rule, Size: d.Size, RowLen: d.RowLen, Name: d.Name}
 	switch d.Form {
@@ -109,6 +117,38 @@ func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Me
 	p.list = append(p.list, at)
 	p.back(false, at)
 	return k
+}
+
+// checkKey refuses a key that cannot be; nil: it can. keys is how many the job has.
+func checkKey(d *wire.Declare, generation uint64, keys int) *wire.Nack {
+	if err := wire.CheckKeyName(d.Name); err != nil {
+		return &wire.Nack{Code: wire.CodeMalformed, Generation: generation, Text: "declare a key: " + err.Error()}
+	}
+	switch {
+	case d.Form != wire.FormDense && d.Form != wire.FormRows && d.Form != wire.FormOpen:
+		return refuseKey(d, generation, wire.CodeMalformed, "form %d is not known", d.Form)
+	case d.Rule != wire.RuleOptimizer && d.Rule != wire.RuleAverage:
+		return refuseKey(d, generation, wire.CodeMalformed, "rule %d is not known", d.Rule)
+	case d.Form == wire.FormOpen && (d.Size != 0 || d.RowLen == 0 || d.RowLen > maxRows):
+		return refuseKey(d, generation, wire.CodeSize, "%d values in rows of %d; an open vocabulary has none yet, in rows of 1 to %d values each", d.Size, d.RowLen, maxRows)
+	case d.Size == 0 && d.Form != wire.FormOpen:
+		return refuseKey(d, generation, wire.CodeSize, "has no values")
+	case d.Form == wire.FormDense && d.RowLen != 0:
+		return refuseKey(d, generation, wire.CodeSize, "is dense and has rows of %d values", d.RowLen)
+	case d.Form == wire.FormRows && (d.RowLen == 0 || d.RowLen > maxRows || d.Size%d.RowLen != 0):
+		return refuseKey(d, generation, wire.CodeSize, "%d values do not make rows of %d, of 1 to %d values each", d.Size, d.RowLen, maxRows)
+	case d.Whole && d.Size > maxWhole:
+		return refuseKey(d, generation, wire.CodeSize, "%d values, but the key cannot be cut: want at most %d", d.Size, maxWhole)
+	case d.Form == wire.FormDense && d.Size > maxKeySize, d.Form == wire.FormRows && d.Size > maxRowSize:
+		return refuseKey(d, generation, wire.CodeSize, "%d values need more than %d shards, the maximum", d.Size, maxShards)
+	case keys >= maxKeys:
+		return refuseKey(d, generation, wire.CodeFull, "the job has %d keys, the most that a job may have", maxKeys)
+	}
+	return nil
+}
+
+func refuseKey(d *wire.Declare, generation uint64, code wire.Code, format string, args ...any) *wire.Nack {
+	return &wire.Nack{Code: code, Generation: generation, Text: fmt.Sprintf("key %s: ", wire.Shown(d.Name)) + fmt.Sprintf(format, args...)}
 }
 
 func shape(form, rule uint8, size, rowLen uint64) string {

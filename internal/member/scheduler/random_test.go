@@ -116,9 +116,9 @@ func newWorld(t *testing.T, seed int64) *world {
 // start starts a worker.
 func (w *world) start(joining bool) {
 	x := &worker{host: fmt.Sprint("h", w.rng.IntN(6))}
-	x.id = uint64(len(w.core.nodes) + 1)
+	x.id = uint64(len(w.core.members.roster.nodes) + 1)
 	w.ask(x, &wire.Register{Role: wire.RoleWorker, Rank: -1, Workers: uint32(w.set.Workers), Servers: uint32(w.set.Servers), Nonce: x.id, Process: uint32(x.id), Joining: joining, Job: "j", Host: x.host})
-	if uint64(len(w.core.nodes)) == x.id {
+	if uint64(len(w.core.members.roster.nodes)) == x.id {
 		w.workers = append(w.workers, x)
 	}
 }
@@ -157,7 +157,7 @@ func (w *world) step(e Event) {
 
 // check holds what is true after every event.
 func (w *world) check() {
-	m := w.core.membership()
+	m := w.core.members.message(w.now)
 	if m.Generation < w.generation {
 		w.fatal("generation %d after %d", m.Generation, w.generation)
 	}
@@ -205,7 +205,7 @@ func (w *world) answered(x *worker, m wire.Message) {
 
 // members lists the workers that count and live, in order of rank.
 func (w *world) members() (list []*worker) {
-	for _, n := range w.core.counting(wire.RoleWorker) {
+	for _, n := range w.core.members.roster.workers() {
 		for _, x := range w.workers {
 			if x.id == n.Node {
 				list = append(list, x)
@@ -224,17 +224,17 @@ func (w *world) train() {
 			return // the round does not close, or they stand at the boundary
 		}
 	}
-	if number := w.core.change.number; number > 0 {
+	if number := w.core.members.change.pending.number; number > 0 {
 		var earlier []uint64
-		for _, id := range w.core.shares {
-			i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == id })
+		for _, s := range w.core.members.change.parts.shares {
+			i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == s.Node })
 			earlier = append(earlier, w.workers[i].base-w.workers[i].divided)
 		}
 		for _, x := range all {
-			x.asks = &wire.Arrive{Generation: w.core.generation, Node: x.id, Change: number, Steps: w.steps, Epoch: w.epoch, Used: uint64(x.done), WaitMillis: 5000, Earlier: earlier}
+			x.asks = &wire.Arrive{Generation: w.core.members.job.generation, Node: x.id, Change: number, Steps: w.steps, Epoch: w.epoch, Used: uint64(x.done), WaitMillis: 5000, Earlier: earlier}
 		}
 		for _, x := range all {
-			if a, ok := x.asks.(*wire.Arrive); ok && w.core.change.number == a.Change {
+			if a, ok := x.asks.(*wire.Arrive); ok && w.core.members.change.pending.number == a.Change {
 				w.ask(x, a)
 			}
 		}
@@ -282,22 +282,22 @@ func (w *world) nextEpoch(all []*worker) {
 		x.base = x.total
 		x.share, x.done = nil, 0
 	}
-	shares := divided(w.length, nil, len(w.core.shares))
-	for part, id := range w.core.shares {
-		i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == id })
+	shares := divided(w.length, nil, len(w.core.members.change.parts.shares))
+	for part, s := range w.core.members.change.parts.shares {
+		i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == s.Node })
 		w.workers[i].share = shares[part]
 	}
 }
 
 // renewed is the world after a change: every member takes its share of the new division.
 func (w *world) renewed() {
-	d := w.core.division
+	d := w.core.members.change.parts.division
 	all := w.members()
-	if len(all) != len(w.core.shares) || len(all) != w.core.workers {
-		w.fatal("after a change %d workers count, %d have shares and the membership says %d", len(all), len(w.core.shares), w.core.workers)
+	if len(all) != len(w.core.members.change.parts.shares) || len(all) != w.core.members.change.workers() {
+		w.fatal("after a change %d workers count, %d have shares and the membership says %d", len(all), len(w.core.members.change.parts.shares), w.core.members.change.workers())
 	}
 	shares := divided(w.length, d.Cuts, len(all))
-	for rank, n := range w.core.counting(wire.RoleWorker) {
+	for rank, n := range w.core.members.roster.workers() {
 		if int(n.Rank) != rank {
 			w.fatal("after a change node %d has rank %d, want %d", n.Node, n.Rank, rank)
 		}
@@ -357,7 +357,7 @@ func TestRandomJobsUseEveryExampleOnce(t *testing.T) {
 
 // turn lets something happen.
 func (w *world) turn() {
-	generation, pending := w.core.generation, w.core.change.number
+	generation, pending := w.core.members.job.generation, w.core.members.change.pending.number
 	switch k := w.rng.IntN(100); {
 	case k < 2: // a worker dies; it may have contributed to a step that others have not finished
 		if x := w.any(); x != nil && !x.dead {
@@ -398,7 +398,7 @@ func (w *world) turn() {
 			}
 		}
 	case k < 30: // servers tell what they counted
-		for _, lost := range w.core.lostToReport() {
+		for _, lost := range w.core.members.change.lostWorkers() {
 			i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == lost })
 			for _, s := range w.servers {
 				if w.rng.IntN(2) == 0 {
@@ -415,7 +415,7 @@ func (w *world) turn() {
 	default:
 		w.pass(time.Duration(w.rng.IntN(2500)) * time.Millisecond)
 	}
-	if pending > 0 && w.core.change.number != pending && w.core.phase == wire.PhaseRunning && w.core.generation > generation && w.core.division.Steps == w.steps {
+	if pending > 0 && w.core.members.change.pending.number != pending && w.core.members.job.phase == wire.PhaseRunning && w.core.members.job.generation > generation && w.core.members.change.parts.division.Steps == w.steps {
 		w.renewed()
 	}
 }
@@ -425,16 +425,16 @@ func (w *world) scale() {
 	wanted := w.rng.IntN(6)
 	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scale","workers":%d}`, wanted)})
 	state := []string{control.ScaleUnderWay, control.ScaleUnderWay, control.ScaleRefused, control.ScaleTooFew}[w.rng.IntN(4)]
-	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scaling","scale":%d,"state":%q,"reason":"x"}`, max(1, w.core.asked.Number, w.core.scale.Number), state)})
+	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scaling","scale":%d,"state":%q,"reason":"x"}`, max(1, w.core.members.scale.asked.Number, w.core.members.scale.taken.Number), state)})
 	if h := fmt.Sprint("h", w.rng.IntN(6)); w.rng.IntN(2) == 0 {
 		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"grow","host":%q,"slots":1}`, h)})
 	}
-	all := w.core.counting(wire.RoleWorker)
+	all := w.core.members.roster.workers()
 	if i := len(all) - 1; i > wanted && all[i].process > 0 {
 		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"release","process":%d}`, all[i].process)})
 	}
-	if s := w.core.scale; s.Number > 0 && s.Reached && w.core.scaleState(&s) == control.ScaleReached && len(w.core.counting(wire.RoleWorker)) < s.Workers {
-		w.fatal("%d workers are reached with %d", s.Workers, len(w.core.counting(wire.RoleWorker)))
+	if s := w.core.members.scale.taken; s.Number > 0 && s.Reached && w.core.members.scale.state(w.core.members.roster.staying()) == control.ScaleReached && len(w.core.members.roster.workers()) < s.Workers {
+		w.fatal("%d workers are reached with %d", s.Workers, len(w.core.members.roster.workers()))
 	}
 }
 
@@ -442,14 +442,14 @@ func (w *world) scale() {
 // does not, and has not said that it is ready, ends if it may.
 func (w *world) askLeave(x *worker) {
 	stay := 0
-	for _, n := range w.core.counting(wire.RoleWorker) {
+	for _, n := range w.core.members.roster.workers() {
 		if n.stays() && n.Node != x.id {
 			stay++
 		}
 	}
 	w.ask(nil, &wire.AskLeave{Node: x.id, Reason: "x"})
-	n := w.core.nodes[x.id-1]
-	if n.State == wire.MemberLeaving && n.state == living && stay < max(1, w.set.Elastic.MinWorkers) && len(w.core.admitted()) == 0 && !w.hostLeaves(n.Host) {
+	n := w.core.members.roster.nodes[x.id-1]
+	if n.State == wire.MemberLeaving && n.state == living && stay < max(1, w.set.Elastic.MinWorkers) && len(w.core.members.admitted()) == 0 && !w.hostLeaves(n.Host) {
 		w.fatal("%v may leave, and %d would be left", n, stay)
 	}
 	if n.state == removed && x.asks == nil && !x.dead {
@@ -460,7 +460,7 @@ func (w *world) askLeave(x *worker) {
 
 // hostLeaves says that a host is being removed, or was.
 func (w *world) hostLeaves(name string) bool {
-	h := w.core.hosts[name]
+	h := w.core.members.hosts.hosts[name]
 	return h != nil && (h.status == control.RemovalQueued || h.status == control.Removed)
 }
 

@@ -156,7 +156,7 @@ func (cfg Config) core(ctx context.Context) (*Core, State, error) {
 		}
 		return nil, nil, err
 	}
-	if m := core.membership(); m.Generation > 0 {
+	if m := core.members.message(core.out.now); m.Generation > 0 {
 		cfg.Logger.Info("job restored from the journal", "generation", m.Generation, "workers", m.Workers, "change", m.Change, joblog.JobRestored.With())
 	}
 	return core, st, nil

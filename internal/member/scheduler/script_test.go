@@ -181,7 +181,7 @@ func (s *script) do(t *testing.T, line string) string {
 	case "ready":
 		m = &wire.Ready{Node: a.num("node", 1), WaitMillis: a.millis("wait", time.Minute)}
 	case "arrive":
-		r := &wire.Arrive{Generation: s.core.generation, Node: a.num("node", 1), Change: a.num("change", 1), Steps: a.num("steps", 0), Epoch: a.num("epoch", 0),
+		r := &wire.Arrive{Generation: s.core.members.job.generation, Node: a.num("node", 1), Change: a.num("change", 1), Steps: a.num("steps", 0), Epoch: a.num("epoch", 0),
 			Step: a.num("step", 0), Used: a.num("used", 0), Stop: a["stop"] != "", Earlier: a.list("earlier"), Resumed: a.list("resumed"), Order: a["order"], WaitMillis: a.millis("wait", time.Minute)}
 		if used := a.list("cut"); used != nil {
 			r.Cuts = []wire.Cut{{Parts: uint32(len(used)), Used: used}}

@@ -1,172 +1,153 @@
 package scheduler
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
+// maxServers bounds the ranks of servers.
+const maxServers = 1 << 12
+
+// A serverTable knows how many ranks of servers there are, and which servers were asked for and
+// have not come. Ranks are never taken away: one whose server was removed or lost is vacant, and
+// the next server may get it.
+type serverTable struct {
+	set *Settings
+	// ranks counts the vacant ones, too.
+	ranks  int
+	coming []comingServer
+	dirty  bool
+}
+
 // A comingServer was asked for and has not registered yet.
 type comingServer struct {
 	keptServer
-	by time.Time // given up if it has not come by then
+	// by is when it is given up.
+	by time.Time
 }
 
 type keptServer struct {
 	Rank uint32
-	Host string // where it is wanted; empty: where the launcher likes
+	// Host is where it is wanted; empty: where the launcher likes.
+	Host string
 }
 
-// maxServers bounds the ranks of servers.
-const maxServers = 1 << 12
+func newServerTable(set *Settings) serverTable { return serverTable{set: set, ranks: set.Servers} }
 
-// addServer asks for one more server, which the launcher starts when it gets the event. It gets the
-// rank of a removed server, or a new one. It returns why that is not possible.
-func (c *Core) addServer(host string) (rank uint32, refusal string) {
-	switch {
-	case c.phase == wire.PhaseForming:
-		return 0, "the job is forming: waiting for " + strings.Join(c.missing(), ", ")
-	case c.phase != wire.PhaseRunning:
-		return 0, "the job has " + phaseNames[c.phase] + because(c.reason)
-	case !c.plan.backups:
-		return 0, "servers can be added only where shards have backups: start the job with --backups 1"
-	}
-	for int(rank) < c.ranks && !c.removedServer(rank) || c.comes(int32(rank)) {
-		rank++
-	}
-	if rank >= maxServers {
-		return 0, fmt.Sprintf("the job has had %d servers, the most there may be", rank)
-	}
-	c.newServers = append(c.newServers, comingServer{keptServer{rank, host}, c.now.Add(c.set.Elastic.JoinTimeout)})
-	c.dirty.job = true
-	c.serverEvent(control.ServerQueued, host, rank, nil, "")
-	return rank, ""
-}
-
-// removedServer reports whether the newest server of a rank was removed as requested: it will not
-// be started again.
-func (c *Core) removedServer(rank uint32) bool {
-	n := c.newestServer(rank)
-	return n != nil && (n.state == removed || n.state == left) && c.plan.gone[rank]
-}
-
-// newestServer is the server that had a rank last, nil if none ever had.
-func (c *Core) newestServer(rank uint32) *node {
-	for _, n := range slices.Backward(c.nodes) {
-		if n.Role == wire.RoleServer && n.Rank == int32(rank) {
-			return n
-		}
-	}
-	return nil
+// expect asks for a server on a host, which the launcher starts when it gets the event.
+func (t *serverTable) expect(out *output, rank uint32, host string) {
+	t.coming = append(t.coming, comingServer{keptServer{rank, host}, out.now.Add(t.set.Elastic.JoinTimeout)})
+	t.dirty = true
+	t.tell(out, control.ServerQueued, host, rank, nil, "")
 }
 
 // comes reports whether a server of that rank was asked for and has not registered.
-func (c *Core) comes(rank int32) bool {
-	return slices.ContainsFunc(c.newServers, func(x comingServer) bool { return int32(x.Rank) == rank })
+func (t *serverTable) comes(rank int32) bool {
+	return slices.ContainsFunc(t.coming, func(x comingServer) bool { return int32(x.Rank) == rank })
 }
 
-// serverCame removes a server from those that are asked for, and reports whether it was one.
-func (c *Core) serverCame(rank uint32) bool {
-	have := len(c.newServers)
-	c.newServers = slices.DeleteFunc(c.newServers, func(x comingServer) bool { return x.Rank == rank })
-	c.dirty.job = c.dirty.job || len(c.newServers) < have
-	return len(c.newServers) < have
+// came removes a server from those that are asked for, and reports whether it was one.
+func (t *serverTable) came(rank uint32) bool {
+	have := len(t.coming)
+	t.coming = slices.DeleteFunc(t.coming, func(x comingServer) bool { return x.Rank == rank })
+	t.dirty = t.dirty || len(t.coming) < have
+	return len(t.coming) < have
 }
 
-// growTo adds vacant ranks of servers up to a number.
-func (c *Core) growTo(ranks int) {
-	if ranks > c.ranks {
-		c.ranks, c.dirty.job = ranks, true
-		c.plan.grow(ranks)
-	}
-}
-
-// grow adds vacant ranks of servers.
-func (p *planner) grow(ranks int) {
-	if len(p.load) >= ranks {
-		return
-	}
-	for len(p.load) < ranks {
-		p.load = append(p.load, 0)
-		p.gone = append(p.gone, true)
-	}
-	p.recount()
-}
-
-// serverFailed drops a server that was asked for. It returns why that is ignored.
-func (c *Core) serverFailed(rank int, reason string) string {
-	for _, x := range c.newServers {
+// failed drops a server that was asked for. It returns why that is ignored.
+func (t *serverTable) failed(out *output, rank int, reason string) string {
+	for _, x := range t.coming {
 		if int(x.Rank) == rank {
-			c.serverCame(x.Rank)
-			c.serverEvent(control.ServerFailed, x.Host, x.Rank, nil, reason)
+			t.came(x.Rank)
+			t.tell(out, control.ServerFailed, x.Host, x.Rank, nil, reason)
 			return ""
 		}
 	}
 	return fmt.Sprintf("server %d is not being added", rank)
 }
 
-// passServers drops servers that have not registered in time.
-func (c *Core) passServers(t time.Time) {
-	for _, x := range slices.Clone(c.newServers) {
-		if !t.Before(x.by) {
-			c.serverFailed(int(x.Rank), fmt.Sprintf("it has not come within %v", c.set.Elastic.JoinTimeout))
+// growTo adds vacant ranks up to a number.
+func (t *serverTable) growTo(ranks int) {
+	if ranks > t.ranks {
+		t.ranks, t.dirty = ranks, true
+	}
+}
+
+// pass drops servers that have not registered in time.
+func (t *serverTable) pass(out *output) {
+	for _, x := range slices.Clone(t.coming) {
+		if !out.now.Before(x.by) {
+			t.failed(out, int(x.Rank), fmt.Sprintf("it has not come within %v", t.set.Elastic.JoinTimeout))
 		}
 	}
 }
 
-// serverEvent adds an event of a server that is added or removed; n is nil before it has
-// registered.
-func (c *Core) serverEvent(action, host string, rank uint32, n *node, reason string) {
+// renew renews the deadlines, after the scheduler was paused.
+func (t *serverTable) renew(now time.Time) {
+	for i := range t.coming {
+		t.coming[i].by = now.Add(t.set.Elastic.JoinTimeout)
+	}
+}
+
+func (t *serverTable) next(open bool) (next time.Time) {
+	if !open {
+		return next
+	}
+	for _, x := range t.coming {
+		next = sooner(next, x.by)
+	}
+	return next
+}
+
+// tell tells the event of a server that is added or removed; n is nil before it has registered.
+func (t *serverTable) tell(out *output, action, host string, rank uint32, n *node, reason string) {
 	e := control.Event{Action: action, Host: host, Role: roleName(wire.RoleServer), Rank: rank, Reason: reason}
 	if n != nil {
 		e.PID, e.Process = n.PID, n.process
 	}
-	c.tellEvent(e)
+	out.event(e)
 }
 
-func (c *Core) serverStatus() (list []control.ServerStatus) {
-	if !c.plan.backups || c.phase == wire.PhaseForming {
-		return nil
+// A keptServers is the record of a serverTable.
+type keptServers struct {
+	Ranks  int
+	Coming []keptServer `json:",omitempty"`
+}
+
+func (t *serverTable) keep(out *output) {
+	if t.dirty {
+		t.dirty = false
+		out.put("server", t.kept())
 	}
-	all := c.ranks
-	for _, x := range c.newServers {
-		all = max(all, int(x.Rank)+1)
+}
+
+func (t *serverTable) kept() keptServers {
+	k := keptServers{Ranks: t.ranks}
+	for _, x := range t.coming {
+		k.Coming = append(k.Coming, x.keptServer)
 	}
-	for rank := range all {
-		s := control.ServerStatus{Rank: uint32(rank), Status: control.RankLost}
-		n := c.newestServer(s.Rank)
-		switch {
-		case rank < c.ranks && !c.plan.gone[rank]:
-			s.Status = control.RankHere
-		case c.removedServer(s.Rank):
-			s.Status = control.RankRemoved
-		}
-		if n != nil {
-			s.Host = n.Host
-		}
-		for _, x := range c.newServers {
-			if x.Rank == s.Rank {
-				s.Status, s.Host = control.RankComing, x.Host
-			}
-		}
-		list = append(list, s)
+	return k
+}
+
+func (t *serverTable) restore(value []byte, now time.Time) error {
+	var k keptServers
+	if err := json.Unmarshal(value, &k); err != nil {
+		return err
 	}
-	for _, k := range c.plan.list {
-		for i := range k.plan.Shards {
-			s, x := &k.plan.Shards[i], k.backupState(i)
-			list[s.Server].Shards++
-			list[s.Server].Values += s.Length
-			if x.Backup != wire.NoServer {
-				list[x.Backup].Backups++
-				if x.filling() {
-					list[x.Backup].Filling++
-				}
-			}
-		}
+	if k.Ranks > maxServers && k.Ranks > t.set.Servers {
+		return fmt.Errorf("it has %d ranks of servers, want at most %d", k.Ranks, maxServers)
 	}
-	return list[:min(len(list), maxStatusNodes)]
+	t.ranks = max(t.set.Servers, k.Ranks)
+	for _, x := range k.Coming {
+		if x.Rank >= maxServers {
+			return fmt.Errorf("server %d was asked for, want one below %d", x.Rank, maxServers)
+		}
+		t.coming = append(t.coming, comingServer{x, now.Add(t.set.Elastic.JoinTimeout)})
+	}
+	return nil
 }

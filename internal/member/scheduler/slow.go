@@ -17,12 +17,27 @@ import (
 // another, and each tally reads all workers.
 const tallyPause = 100 * time.Millisecond
 
-// A slowness is what the scheduler's events say of the slow worker.
+// A slowWatch finds the worker that the others wait for, by a rule over what the nodes measure, and
+// tells when there is one and when there is none any more.
+type slowWatch struct {
+	history *telemetry.History
+	// rule names the slow worker. It got a tally last at tallied, and is due another one since
+	// records came.
+	rule    telemetry.SlowWatch
+	tallied time.Time
+	due     bool
+	now     slowness
+}
+
+// A slowness is what the events say of the slow worker.
 type slowness struct {
-	node  uint64        // 0: no one is slow
-	since time.Time     // that it is
-	seen  time.Time     // when the rule named it last
-	hold  time.Duration // for which the rule must not name it, until it is not slow any more
+	// node is 0 if no one is slow.
+	node  uint64
+	since time.Time
+	// seen is when the rule named it last.
+	seen time.Time
+	// hold is how long the rule must not name it until it is not slow any more.
+	hold time.Duration
 }
 
 // A worker is slow until the rule has not named it for so long, and for so many steps.
@@ -30,118 +45,122 @@ const (
 	slowHold      = 10 * time.Second
 	slowHoldSteps = 5
 
-	longSlowHold = time.Minute // after a restart, when the steps' length is not known yet
+	// longSlowHold is the time after a restart, when the length of the steps is not known yet.
+	longSlowHold = time.Minute
 )
 
-// tally counts what the job has done, for the rule that names slow workers. It is called with each
-// record of a node. One of a node that was not known here may have counts from before, so that the
-// watch begins anew.
-func (c *Core) tally(isNew bool) {
+// heard counts what the job has done. It is called with each record of a node. One of a node that
+// was not known here may have counts from before, so that the watch begins anew. workers is how
+// many the job has.
+func (s *slowWatch) heard(out *output, r *roster, isNew bool, workers int) {
 	if isNew {
-		c.slow, c.tallied = telemetry.SlowWatch{}, c.now
+		s.rule, s.tallied = telemetry.SlowWatch{}, out.now
 	}
-	c.tallyDue = true
-	if c.now.Sub(c.tallied) >= tallyPause*time.Duration(1+c.workers/256) {
-		c.takeTally()
-		c.watchSlow()
+	s.due = true
+	if out.now.Sub(s.tallied) >= tallyPause*time.Duration(1+workers/256) {
+		s.tally(out.now, out.job, r)
+		s.watch(out, r)
 	}
 }
 
-// takeTally gives the watch what is known now.
-func (c *Core) takeTally() {
-	c.tallied, c.tallyDue = c.now, false
+// tally gives the rule what is known now.
+func (s *slowWatch) tally(now time.Time, job *jobState, r *roster) {
+	s.tallied, s.due = now, false
 	newest := func(node uint64, m telemetry.Metric) float64 {
-		return c.history.Newest(node, telemetry.Column{Metric: m})
+		return s.history.Newest(node, telemetry.Column{Metric: m})
 	}
-	t := telemetry.Tally{At: c.now.Sub(c.start), Rounds: c.history.Total(telemetry.Column{Metric: telemetry.Rounds})}
-	for _, s := range c.living(wire.RoleServer) {
-		if shards := newest(s.Node, telemetry.Shards); !math.IsNaN(shards) {
+	t := telemetry.Tally{At: now.Sub(job.start), Rounds: s.history.Total(telemetry.Column{Metric: telemetry.Rounds})}
+	for _, n := range r.living(wire.RoleServer) {
+		if shards := newest(n.Node, telemetry.Shards); !math.IsNaN(shards) {
 			t.Shards += shards
 		}
 	}
-	for _, w := range c.counting(wire.RoleWorker) {
-		rounds, seconds := c.history.Charged(w.Node)
+	for _, w := range r.workers() {
+		rounds, seconds := s.history.Charged(w.Node)
 		t.Workers = append(t.Workers, telemetry.WorkerTally{Node: w.Node, BlamedRounds: float64(rounds), BlamedSeconds: seconds, Steps: newest(w.Node, telemetry.Steps),
 			StepSeconds: newest(w.Node, telemetry.StepSeconds), WaitSeconds: newest(w.Node, telemetry.WaitSeconds), DataSeconds: newest(w.Node, telemetry.DataSeconds),
 			SaveSeconds: newest(w.Node, telemetry.SaveSeconds)})
 	}
 	slices.SortFunc(t.Workers, func(a, b telemetry.WorkerTally) int { return cmp.Compare(a.Node, b.Node) })
-	c.slow.Add(t)
+	s.rule.Add(t)
 }
 
-// watchSlow tells when a worker becomes slow, and when it is so no longer.
-func (c *Core) watchSlow() {
-	was := c.slowness
-	switch list := c.slowest(); {
+// watch tells when a worker becomes slow, and when it is so no longer.
+func (s *slowWatch) watch(out *output, r *roster) {
+	was := s.now
+	switch list := s.slowest(out.now, out.job, r); {
 	case len(list) > 0 && list[0].Node == was.node:
-		c.slowness.seen = c.now
+		s.now.seen = out.now
 	case len(list) > 0:
-		c.endSlow()
-		s := list[0]
-		c.slowness = slowness{s.Node, c.now, c.now, max(slowHold, time.Duration(min(s.StepSeconds, time.Hour.Seconds())*slowHoldSteps*1e9))}
-		n := c.node(s.Node)
-		c.tellWith(n.event(control.BecameSlow, s.String()), joblog.SlowWorker.Of(n.logged(), "node", n.Node, "slow", true, "share", s.Share, "gap", s.Gap, "cause", s.Cause))
-	case was.node != 0 && c.now.Sub(was.seen) >= was.hold:
-		c.endSlow()
+		s.end(out, r)
+		x := list[0]
+		s.now = slowness{x.Node, out.now, out.now, max(slowHold, time.Duration(min(x.StepSeconds, time.Hour.Seconds())*slowHoldSteps*1e9))}
+		n := r.node(x.Node)
+		out.eventLogged(n.rankEvent(control.BecameSlow, x.String()), joblog.SlowWorker.Of(n.logged(), "node", n.Node, "slow", true, "share", x.Share, "gap", x.Gap, "cause", x.Cause))
+	case was.node != 0 && out.now.Sub(was.seen) >= was.hold:
+		s.end(out, r)
 	}
 }
 
-// restoreSlow finds who was slow by the newest event that says so.
-func (c *Core) restoreSlow() {
-	i := len(c.happened) - 1
-	for i >= 0 && !c.happened[i].OfWorker() {
-		i--
+// gone ends the slowness of a node that does not live any more.
+func (s *slowWatch) gone(out *output, n *node, r *roster) {
+	if n.state != living && n.Node == s.now.node {
+		s.end(out, r)
 	}
-	if i < 0 || c.happened[i].Action != control.BecameSlow {
+}
+
+// end ends that a worker is slow.
+func (s *slowWatch) end(out *output, r *roster) {
+	was := s.now
+	s.now = slowness{}
+	n := r.node(was.node)
+	if was.node == 0 || n == nil {
 		return
 	}
-	e := &c.happened[i]
-	for _, n := range c.nodes {
-		if n.state == living && n.Role == wire.RoleWorker && n.Host == e.Host && n.PID == e.PID && n.process == e.Process && uint32(n.Rank) == e.Rank {
-			c.slowness = slowness{n.Node, time.Unix(0, e.TimeNS), c.now, longSlowHold}
-		}
+	text := fmt.Sprintf("%v is no longer slow", n)
+	// The duration is 0 if the rule named it once.
+	d := was.seen.Sub(was.since)
+	switch {
+	case n.state != living && d > 0:
+		text = fmt.Sprintf("%v was slow for %s, until it left", n, control.Seconds(d))
+	case n.state != living:
+		text = fmt.Sprintf("%v was slow until it left", n)
+	case d > 0:
+		text += ", after " + control.Seconds(d)
 	}
-}
-
-// endSlow ends that a worker is slow.
-func (c *Core) endSlow() {
-	was := c.slowness
-	if c.slowness = (slowness{}); was.node == 0 {
-		return
-	}
-	if n := c.node(was.node); n != nil {
-		text := fmt.Sprintf("%v is no longer slow", n)
-		d := was.seen.Sub(was.since) // 0: the rule named it once
-		switch {
-		case n.state != living && d > 0:
-			text = fmt.Sprintf("%v was slow for %s, until it left", n, control.Seconds(d))
-		case n.state != living:
-			text = fmt.Sprintf("%v was slow until it left", n)
-		case d > 0:
-			text += ", after " + control.Seconds(d)
-		}
-		c.tellWith(n.event(control.NotSlow, text), joblog.SlowWorker.Of(n.logged(), "node", n.Node, "slow", false))
-	}
-}
-
-// event is an event of a worker.
-func (n *node) event(action, reason string) control.Event {
-	return control.Event{Action: action, Host: n.Host, Role: roleName(n.Role), Rank: uint32(max(n.Rank, 0)), PID: n.PID, Process: n.process, Reason: reason}
+	out.eventLogged(n.rankEvent(control.NotSlow, text), joblog.SlowWorker.Of(n.logged(), "node", n.Node, "slow", false))
 }
 
 // slowest are the workers that the others wait for, by the newest records.
-func (c *Core) slowest() []control.Slow {
-	if c.tallyDue {
-		c.takeTally()
+func (s *slowWatch) slowest(now time.Time, job *jobState, r *roster) []control.Slow {
+	if s.due {
+		s.tally(now, job, r)
 	}
-	s, ok := c.slow.Slow()
+	x, ok := s.rule.Slow()
 	if !ok {
 		return nil
 	}
-	n := c.node(s.Node)
+	n := r.node(x.Node)
 	if n == nil || n.state != living {
 		return nil
 	}
-	return []control.Slow{{Node: n.Node, Rank: n.Rank, Host: n.Host, Share: roundTo(s.Share, 4), Rounds: uint64(math.Round(s.Rounds)), Gap: roundTo(s.Gap, 6), Steps: math.Round(s.Steps),
-		Seconds: roundTo(s.Seconds, 3), StepSeconds: roundTo(s.StepSeconds, 6), Cause: s.Cause, Ratio: roundTo(min(s.Ratio, math.MaxInt32), 3)}}
+	return []control.Slow{{Node: n.Node, Rank: n.Rank, Host: n.Host, Share: roundTo(x.Share, 4), Rounds: uint64(math.Round(x.Rounds)), Gap: roundTo(x.Gap, 6), Steps: math.Round(x.Steps),
+		Seconds: roundTo(x.Seconds, 3), StepSeconds: roundTo(x.StepSeconds, 6), Cause: x.Cause, Ratio: roundTo(min(x.Ratio, math.MaxInt32), 3)}}
+}
+
+// restored finds who was slow by the newest event that says so.
+func (s *slowWatch) restored(now time.Time, events []control.Event, r *roster) {
+	i := len(events) - 1
+	for i >= 0 && !events[i].OfWorker() {
+		i--
+	}
+	if i < 0 || events[i].Action != control.BecameSlow {
+		return
+	}
+	e := &events[i]
+	for _, n := range r.nodes {
+		if n.worker() && n.Host == e.Host && n.PID == e.PID && n.process == e.Process && uint32(n.Rank) == e.Rank {
+			s.now = slowness{n.Node, time.Unix(0, e.TimeNS), now, longSlowHold}
+		}
+	}
 }

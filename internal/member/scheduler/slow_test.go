@@ -135,7 +135,7 @@ func (j *slowJob) told() (list []control.Event) {
 func TestNoTimeIsToldOfOneThatWasSlowOnce(t *testing.T) {
 	j := &slowJob{measuredJob: newMeasuredJob(t, 3, 2)}
 	j.run(30)
-	j.core.slowness = slowness{node: 5, since: j.now, seen: j.now, hold: slowHold}
+	j.core.slow.now = slowness{node: 5, since: j.now, seen: j.now, hold: slowHold}
 	j.run(12)
 	if got := j.told(); len(got) != 1 || got[0].Reason != "worker 2 on w is no longer slow" {
 		t.Errorf("got the events %+v, want one that says that worker 2 on w is no longer slow", got)

@@ -11,76 +11,114 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// incarnation is another number after each start of the scheduler: when it began, in microseconds,
-// which a program that knows floats alone can hold.
-func (c *Core) incarnation() uint64 { return uint64(c.start.UnixMicro()) }
-
-// beat answers a heartbeat.
-func (c *Core) beat(n *node) *wire.Beat {
-	return &wire.Beat{Generation: c.generation, Revision: c.revision, Incarnation: c.incarnation(), At: c.clock(), Window: c.tracing.window(n)}
+// meters has what the nodes measure, and counts why the membership changed. Nothing of it is in the
+// journal: the nodes send it again.
+type meters struct {
+	set     *Settings
+	history *telemetry.History
+	// causes counts the changes of the membership by cause, as control.Telemetry has them, and
+	// members has the nodes that are counted as members.
+	causes  map[string]uint64
+	members map[uint64]bool
+	// misread has the nodes of which the warning was logged that a record cannot be read.
+	misread map[uint64]bool
 }
 
-// clock is the time of this scheduler's clock, which does not jump when the system's is set.
-func (c *Core) clock() int64 { return telemetry.Unix(c.start, c.now) }
+func newMeters(set *Settings, now time.Time) meters {
+	return meters{set: set, history: telemetry.NewHistory(now, set.Heartbeat), causes: make(map[string]uint64), members: make(map[uint64]bool), misread: make(map[uint64]bool)}
+}
 
-// measured takes the record of a node that was heard from. One that cannot be read changes nothing.
-func (c *Core) measured(n *node, record []byte) {
+// measured takes the record of a node that was heard from, and reports whether there is one, and
+// whether it is the node's first. One that cannot be read changes nothing.
+func (m *meters) measured(out *output, n *node, record []byte) (isNew, ok bool) {
 	if len(record) == 0 {
-		return
+		return false, false
 	}
 	r, err := telemetry.Decode(record)
 	if err != nil {
-		if !n.misread {
-			n.misread = true
-			c.warn("%v sent metrics that cannot be decoded, and they are ignored: %v", n, err)
+		if !m.misread[n.Node] {
+			m.misread[n.Node] = true
+			out.warn("%v sent metrics that cannot be decoded, and they are ignored: %v", n, err)
 		}
-		return
+		return false, false
 	}
-	_, known := c.history.Age(c.now, n.Node)
-	c.history.Add(c.now, n.Node, &r)
-	c.tally(!known)
+	_, known := m.history.Age(out.now, n.Node)
+	m.history.Add(out.now, n.Node, &r)
+	return !known, true
+}
+
+// begin takes those who count for members, without counting them as a change.
+func (m *meters) begin(r *roster) {
+	for _, n := range r.nodes {
+		if n.counts() {
+			m.members[n.Node] = true
+		}
+	}
 }
 
 // account counts what became of a node, which has changed.
-func (c *Core) account(n *node) {
+func (m *meters) account(out *output, n *node) {
 	switch {
-	case n.state == living && n.Counts() && c.phase == wire.PhaseRunning && !n.member:
-		n.member = true
-		c.causes[control.ChangeJoined]++
-	case n.state != living && n.member:
-		n.member = false
+	case n.counts() && out.job.phase == wire.PhaseRunning && !m.members[n.Node]:
+		m.members[n.Node] = true
+		m.causes[control.ChangeJoined]++
+	case n.state != living && m.members[n.Node]:
+		delete(m.members, n.Node)
 		cause := [...]string{left: control.ChangeLeft, lost: control.ChangeLost, removed: control.ChangeRemoved}[n.state]
-		if n.why != "" { // it left because it failed
+		if n.why != "" {
+			// It left because it failed.
 			cause = control.ChangeLost
 		}
-		c.causes[cause]++
+		m.causes[cause]++
 	}
 	if (n.state == left || n.state == lost) && n.gone.IsZero() {
-		n.gone = c.now
-		c.history.Gone(c.now, n.Node)
+		n.gone = out.now
+		m.history.Gone(out.now, n.Node)
+		delete(m.misread, n.Node)
 	}
-	if n.state != living && n.Node == c.slowness.node {
-		c.endSlow()
+}
+
+// noCheckpointFolder reports whether a job has no place for checkpoints, as its workers say: some
+// have none, and none has one. Of a program that does not report it nothing is known.
+func (m *meters) noCheckpointFolder(workers []*node) bool {
+	none := false
+	for _, n := range workers {
+		switch m.history.Newest(n.Node, telemetry.Column{Metric: telemetry.CheckpointFolder}) {
+		case 1:
+			return false
+		case 0:
+			none = true
+		}
 	}
+	return none
+}
+
+// A jobView is what the answers of meters say of the job beside what was measured.
+type jobView struct {
+	now    time.Time
+	job    *jobState
+	roster *roster
+	// slow are the workers that the others wait for.
+	slow []control.Slow
 }
 
 // goneShown is how long telemetry shows a node that is gone.
 const goneShown = time.Minute
 
 // telemetry answers OpTelemetry.
-func (c *Core) telemetry(r control.Request) control.Answer {
+func (m *meters) telemetry(r control.Request, at jobView) control.Answer {
 	metrics, err := metricsOf(r.Metrics)
 	if err != nil {
 		return &control.Telemetry{Error: err.Error()}
 	}
-	columns := c.history.Columns(metrics)
-	t := c.telemetryOfJob(columns)
+	columns := m.history.Columns(metrics)
+	t := m.ofJob(columns, at)
 	left := room(t)
-	timed := c.timedWorkers(r.Steps)
-	c.measuredNodes(func(n *node, state string) {
-		x := c.telemetryOf(n, state, columns)
+	timed := timedWorkers(r.Steps, at)
+	at.measured(func(n *node, state string) {
+		x := m.ofNode(n, state, columns, at.now)
 		if timed[n.Node] {
-			x.Steps = c.lastSteps(n.Node, r.Steps)
+			x.Steps = m.lastSteps(n.Node, r.Steps)
 		}
 		if left -= nodeBytes + len(n.Host)*6 + x.Values.Size() + stepBytes*len(x.Steps); left < 0 {
 			t.LeftOut++
@@ -96,15 +134,15 @@ const stepBytes = 200
 
 // timedWorkers are those whose last steps an answer has: those that others wait for, then those of
 // the lowest ranks.
-func (c *Core) timedWorkers(steps int) map[uint64]bool {
+func timedWorkers(steps int, at jobView) map[uint64]bool {
 	timed := map[uint64]bool{}
 	if steps == 0 {
 		return timed
 	}
-	for _, s := range c.slowest() {
+	for _, s := range at.slow {
 		timed[s.Node] = true
 	}
-	for _, n := range c.counting(wire.RoleWorker) {
+	for _, n := range at.roster.workers() {
 		if len(timed) < control.MaxTraced {
 			timed[n.Node] = true
 		}
@@ -113,73 +151,65 @@ func (c *Core) timedWorkers(steps int) map[uint64]bool {
 }
 
 // lastSteps are the last steps of a worker, at most so many.
-func (c *Core) lastSteps(node uint64, most int) (list []control.StepTimes) {
-	offset := c.history.Newest(node, telemetry.Column{Metric: telemetry.ClockOffset})
+func (m *meters) lastSteps(node uint64, most int) (list []control.StepTimes) {
+	offset := m.history.Newest(node, telemetry.Column{Metric: telemetry.ClockOffset})
 	if math.IsNaN(offset) {
 		return nil
 	}
 	seconds := func(d time.Duration) control.Number { return control.Number(roundTo(d.Seconds(), 6)) }
-	steps := c.history.LastSteps(node)
+	steps := m.history.LastSteps(node)
 	for _, s := range steps[max(0, len(steps)-most):] {
 		list = append(list, control.StepTimes{Step: s.Number, EndMicros: s.End + int64(offset*1e6), Total: seconds(s.Total), Compute: seconds(s.Compute), Wait: seconds(s.Wait), Data: seconds(s.Data), Save: seconds(s.Save)})
 	}
 	return list
 }
 
-// Telemetry is what OpTelemetry answers, for use within this process: with all nodes, however many
-// there are.
-func (c *Core) Telemetry() *control.Telemetry {
-	columns := c.history.Columns(nil)
-	t := c.telemetryOfJob(columns)
-	t.Changes = maps.Clone(t.Changes) // others will read it
-	c.measuredNodes(func(n *node, state string) { t.Nodes = append(t.Nodes, c.telemetryOf(n, state, columns)) })
+// all is what OpTelemetry answers, for use within this process: with all nodes, however many there
+// are.
+func (m *meters) all(at jobView) *control.Telemetry {
+	columns := m.history.Columns(nil)
+	t := m.ofJob(columns, at)
+	// Others will read it.
+	t.Changes = maps.Clone(t.Changes)
+	at.measured(func(n *node, state string) { t.Nodes = append(t.Nodes, m.ofNode(n, state, columns, at.now)) })
 	return t
 }
 
-// telemetryOfJob is the answer without its nodes.
-func (c *Core) telemetryOfJob(columns []telemetry.Column) *control.Telemetry {
-	t := &control.Telemetry{Job: c.set.Job, Phase: phaseNames[c.phase], Incarnation: c.incarnation(), NowMillis: c.clock() / 1e6, SinceMillis: c.start.UnixMilli(), Generation: c.generation,
-		Columns: valuesOf(columns), Scores: c.history.Scores(), Nodes: []control.NodeTelemetry{}, Changes: c.causes, Slow: c.slowest(), Checkpoints: uint64(c.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
+// ofJob is the answer without its nodes.
+func (m *meters) ofJob(columns []telemetry.Column, at jobView) *control.Telemetry {
+	job := at.job
+	t := &control.Telemetry{Job: m.set.Job, Phase: phaseNames[job.phase], Incarnation: job.incarnation(), NowMillis: job.clock(at.now) / 1e6, SinceMillis: job.start.UnixMilli(), Generation: job.generation,
+		Columns: valuesOf(columns), Scores: m.history.Scores(), Nodes: []control.NodeTelemetry{}, Changes: m.causes, Slow: at.slow, Checkpoints: uint64(m.history.Total(telemetry.Column{Metric: telemetry.Checkpoints}))}
 	for _, col := range columns {
 		total := math.NaN()
 		if isCounter(col) {
-			total = shown(col, c.history.Total(col))
+			total = shown(col, m.history.Total(col))
 		}
 		t.Totals = append(t.Totals, control.Number(total))
 	}
 	return t
 }
 
-// telemetryOf is what one node measures.
-func (c *Core) telemetryOf(n *node, state string, columns []telemetry.Column) control.NodeTelemetry {
+// ofNode is what one node measures.
+func (m *meters) ofNode(n *node, state string, columns []telemetry.Column, now time.Time) control.NodeTelemetry {
 	x := control.NodeTelemetry{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, PID: n.PID, Process: n.process, State: state, AgeMillis: -1,
 		Values: make([]control.Number, len(columns))}
-	if age, known := c.history.Age(c.now, n.Node); known {
+	if age, known := m.history.Age(now, n.Node); known {
 		x.AgeMillis = age.Milliseconds()
 	}
 	for i, col := range columns {
-		x.Values[i] = control.Number(shown(col, c.history.Newest(n.Node, col)))
+		x.Values[i] = control.Number(shown(col, m.history.Newest(n.Node, col)))
 	}
-	rounds, seconds := c.history.Blamed(n.Node)
+	rounds, seconds := m.history.Blamed(n.Node)
 	x.BlamedRounds, x.BlamedSeconds = rounds, control.Number(roundTo(seconds, 6))
 	return x
 }
 
-// measuredNodes calls add for the nodes of an answer: servers, then workers, by rank; then those
-// that are removed; then those that are gone.
-func (c *Core) measuredNodes(add func(n *node, state string)) {
-	for _, role := range []uint8{wire.RoleServer, wire.RoleWorker} {
-		for _, n := range c.living(role) {
-			add(n, memberStates[n.State])
-		}
-	}
-	for _, n := range c.nodes {
-		if n.state == removed {
-			add(n, control.NodeRemoved)
-		}
-	}
-	for _, n := range c.nodes {
-		if (n.state == left || n.state == lost) && c.now.Sub(n.gone) < goneShown {
+// measured calls add for the nodes of an answer: those that people see, then those that are gone.
+func (at jobView) measured(add func(n *node, state string)) {
+	at.roster.present(add)
+	for _, n := range at.roster.nodes {
+		if (n.state == left || n.state == lost) && at.now.Sub(n.gone) < goneShown {
 			add(n, control.NodeGone)
 		}
 	}
@@ -195,11 +225,12 @@ func room(a control.Answer) int {
 	if err != nil {
 		return 0
 	}
-	return control.MaxAnswer - len(b) - 64 // nodes_left_out
+	// The 64 bytes are for nodes_left_out.
+	return control.MaxAnswer - len(b) - 64
 }
 
 // series answers OpSeries.
-func (c *Core) series(r control.Request) control.Answer {
+func (m *meters) series(r control.Request, at jobView) control.Answer {
 	metrics, err := metricsOf(r.Metrics)
 	if err != nil {
 		return &control.Series{Error: err.Error()}
@@ -208,13 +239,13 @@ func (c *Core) series(r control.Request) control.Answer {
 	if r.SinceMillis > 0 {
 		since = time.UnixMilli(r.SinceMillis)
 	}
-	span := c.history.Span(c.now, since, metrics, r.NodeIDs, r.Points)
-	s := &control.Series{Incarnation: c.incarnation(), FromMillis: span.From.UnixMilli(), StepMillis: span.Step.Milliseconds(), Columns: valuesOf(span.Columns), Scores: c.history.Scores(), Nodes: []control.NodeSeries{}}
+	span := m.history.Span(at.now, since, metrics, r.NodeIDs, r.Points)
+	s := &control.Series{Incarnation: at.job.incarnation(), FromMillis: span.From.UnixMilli(), StepMillis: span.Step.Milliseconds(), Columns: valuesOf(span.Columns), Scores: m.history.Scores(), Nodes: []control.NodeSeries{}}
 	room := room(s)
 	for i, node := range span.Nodes {
 		x := control.NodeSeries{Node: node, Values: make([][]control.Number, len(span.Columns))}
 		room -= nodeBytes
-		for k, values := range c.history.Values(span, node) {
+		for k, values := range m.history.Values(span, node) {
 			x.Values[k] = make([]control.Number, len(values))
 			for j, v := range values {
 				x.Values[k][j] = control.Number(shown(span.Columns[k], v))

@@ -3,32 +3,48 @@ package scheduler
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A tracing is the trace that is being taken. There is one at a time. The client that asked for it
-// fetches the chunks while they come. The scheduler keeps at most mostTraceBytes of chunks that
-// were not fetched.
+// A tracer takes traces, one at a time. The client that asked for a trace fetches its chunks while
+// they come. A trace is not in the journal: who asks a scheduler that was started again is told so.
+type tracer struct {
+	set *Settings
+	// trace is nil if none is taken.
+	trace *tracing
+	// begun is how many were.
+	begun uint64
+	// passed is the time up to which deadlines were acted on.
+	passed time.Time
+}
+
+// A tracing is the trace that is being taken. The scheduler keeps at most mostTraceBytes of chunks
+// that were not fetched.
 type tracing struct {
-	id     uint64
-	told   wire.TraceWindow // what heartbeats tell the nodes
-	begun  time.Time
-	until  time.Time // the window's end at the latest
-	nodes  []*tracedNode
-	ended  time.Time // when the window was closed; zero: it is open
-	asked  time.Time // last request of the client
+	id uint64
+	// told is what heartbeats tell the nodes.
+	told  wire.TraceWindow
+	begun time.Time
+	// until is the window's end at the latest, and ended when it was closed; zero: it is open.
+	until time.Time
+	ended time.Time
+	// asked is when the client asked last.
+	asked time.Time
+	nodes []*tracedNode
+	// chunks are those that were not fetched, and bytes is their length; last is the number of
+	// the newest one.
 	chunks []control.TraceChunk
-	last   uint64 // number of the newest chunk
-	bytes  int    // of chunks
+	last   uint64
+	bytes  int
 }
 
 type tracedNode struct {
 	control.TraceNode
-	next uint32 // sequence number of the next chunk
+	// next is the sequence number of its next chunk.
+	next uint32
 }
 
 const (
@@ -42,22 +58,17 @@ const (
 	traceSent = 30 * time.Second
 )
 
-// beginTrace opens a window, which nodes learn with their next heartbeats.
-func (c *Core) beginTrace(r control.Request) control.Answer {
-	switch {
-	case c.phase == wire.PhaseForming:
-		return &control.Trace{Error: "no steps to record yet: the job is forming and waits for " + strings.Join(c.missing(), ", "), Again: true}
-	case !c.open():
-		return &control.Trace{Error: "the job has " + phaseNames[c.phase] + because(c.reason)}
-	case c.tracing != nil && c.tracing.state() != control.TraceDone:
-		return &control.Trace{Error: fmt.Sprintf("trace %d is being taken (started %s ago); try again when it is done", c.tracing.id, control.Seconds(c.now.Sub(c.tracing.begun))), Again: true}
+// begin opens a window, which nodes learn with their next heartbeats. The job runs.
+func (x *tracer) begin(r control.Request, at jobView) control.Answer {
+	if t := x.trace; t != nil && t.state() != control.TraceDone {
+		return &control.Trace{Error: fmt.Sprintf("trace %d is being taken (started %s ago); try again when it is done", t.id, control.Seconds(at.now.Sub(t.begun))), Again: true}
 	}
-	workers, refusal := c.tracedWorkers(r.Ranks)
+	workers, refusal := tracedWorkers(r.Ranks, at)
 	if refusal != "" {
 		return &control.Trace{Error: refusal}
 	}
-	servers := c.living(wire.RoleServer)
-	all := len(c.counting(wire.RoleWorker)) + len(servers)
+	servers := at.roster.living(wire.RoleServer)
+	all := len(at.roster.workers()) + len(servers)
 	servers = servers[:min(len(servers), control.MaxTraced)]
 	limit := time.Duration(r.WindowMillis) * time.Millisecond
 	if limit == 0 {
@@ -65,21 +76,21 @@ func (c *Core) beginTrace(r control.Request) control.Answer {
 	}
 	// By then all nodes know of the window: a heartbeat may just have left, and the next one
 	// may be slow.
-	wait := c.set.Heartbeat * 5 / 2
-	c.traces++
-	t := &tracing{id: c.incarnation() + c.traces, begun: c.now, until: c.now.Add(wait + limit), asked: c.now}
-	t.told = wire.TraceWindow{ID: t.id, StartAt: c.clock() + int64(wait), Steps: uint32(r.Steps), LimitMillis: uint32(limit.Milliseconds())}
+	wait := x.set.Heartbeat * 5 / 2
+	x.begun++
+	t := &tracing{id: at.job.incarnation() + x.begun, begun: at.now, until: at.now.Add(wait + limit), asked: at.now}
+	t.told = wire.TraceWindow{ID: t.id, StartAt: at.job.clock(at.now) + int64(wait), Steps: uint32(r.Steps), LimitMillis: uint32(limit.Milliseconds())}
 	for _, n := range slices.Concat(servers, workers) {
 		t.nodes = append(t.nodes, &tracedNode{TraceNode: control.TraceNode{Node: n.Node, Role: roleName(n.Role), Rank: n.Rank, Host: n.Host, PID: n.PID}})
 	}
-	c.tracing = t
-	return &control.Trace{Trace: t.id, StartMillis: wait.Milliseconds(), Job: c.set.Job, Workers: len(workers), Servers: len(servers), LeftOut: all - len(workers) - len(servers)}
+	x.trace = t
+	return &control.Trace{Trace: t.id, StartMillis: wait.Milliseconds(), Job: x.set.Job, Workers: len(workers), Servers: len(servers), LeftOut: all - len(workers) - len(servers)}
 }
 
 // tracedWorkers are the workers of some ranks; of none: those that the others wait for first, then
 // by rank.
-func (c *Core) tracedWorkers(ranks []int32) (list []*node, refusal string) {
-	workers := c.counting(wire.RoleWorker)
+func tracedWorkers(ranks []int32, at jobView) (list []*node, refusal string) {
+	workers := at.roster.workers()
 	if len(workers) == 0 {
 		return nil, "the job has no workers"
 	}
@@ -95,9 +106,8 @@ func (c *Core) tracedWorkers(ranks []int32) (list []*node, refusal string) {
 		}
 		return list, ""
 	}
-	slow := c.slowest()
 	first := func(n *node) bool {
-		return slices.ContainsFunc(slow, func(s control.Slow) bool { return s.Rank == n.Rank })
+		return slices.ContainsFunc(at.slow, func(s control.Slow) bool { return s.Rank == n.Rank })
 	}
 	if len(workers) > control.MaxTraced {
 		slices.SortStableFunc(workers, func(a, b *node) int {
@@ -116,14 +126,16 @@ func (c *Core) tracedWorkers(ranks []int32) (list []*node, refusal string) {
 }
 
 // window is what a node is told of the trace: the zero window if there is no trace, it has ended,
-// or the node is not in it. t may be nil.
-func (t *tracing) window(n *node) wire.TraceWindow {
+// or the node is not in it.
+func (x *tracer) window(n *node) wire.TraceWindow {
+	t := x.trace
 	if t == nil || !t.ended.IsZero() || t.node(n.Node) == nil {
 		return wire.TraceWindow{}
 	}
 	return t.told
 }
 
+// node finds a node of the trace; nil: it is not in it. t may be nil.
 func (t *tracing) node(id uint64) *tracedNode {
 	if t == nil {
 		return nil
@@ -152,10 +164,18 @@ func (t *tracing) state() string {
 }
 
 // next is when time alone changes the trace.
-func (t *tracing) next() time.Time {
+func (x *tracer) next(open bool) time.Time {
+	t := x.trace
 	if t == nil {
 		return time.Time{}
 	}
+	if !open && x.awaited(x.passed) {
+		return sooner(t.next(), t.asked.Add(traceAwaited))
+	}
+	return t.next()
+}
+
+func (t *tracing) next() time.Time {
 	next := t.asked.Add(traceAsked)
 	if t.state() == control.TraceDone {
 		return next
@@ -171,84 +191,94 @@ func (t *tracing) next() time.Time {
 }
 
 // awaited reports whether a client still fetches the trace.
-func (t *tracing) awaited(now time.Time) bool { return t != nil && now.Sub(t.asked) < traceAwaited }
+func (x *tracer) awaited(now time.Time) bool {
+	return x.trace != nil && now.Sub(x.trace.asked) < traceAwaited
+}
 
-// passTrace advances the trace: it closes the window, gives up nodes that are gone or too slow, and
+// pass advances the trace: it closes the window, gives up nodes that are gone or too slow, and
 // drops a trace that no client asks for.
-func (c *Core) passTrace() {
-	t := c.tracing
+func (x *tracer) pass(now time.Time, r *roster) {
+	x.passed = now
+	t := x.trace
 	if t == nil {
 		return
 	}
-	if !c.now.Before(t.asked.Add(traceAsked)) { // also if the asker was killed
-		c.tracing = nil
+	if !now.Before(t.asked.Add(traceAsked)) {
+		// The client may have been killed.
+		x.trace = nil
 		return
 	}
+	t.giveUp(r)
+	if t.ended.IsZero() && (t.over(control.Worker) || !now.Before(t.until)) {
+		t.ended = now
+	}
+	if !t.ended.IsZero() && !now.Before(t.ended.Add(traceSent)) {
+		for _, n := range t.nodes {
+			if !n.Done && n.Missing == "" {
+				n.Missing = fmt.Sprintf("it did not send its spans within %v", traceSent)
+			}
+		}
+	}
+}
+
+// giveUp gives up the nodes that are gone.
+func (t *tracing) giveUp(r *roster) {
 	for _, x := range t.nodes {
-		if n := c.node(x.Node); !x.Done && x.Missing == "" && (n == nil || n.state != living && n.state != removed) {
-			x.Missing = "it has left the job"
-			if n != nil && n.state == lost {
-				x.Missing = "it was declared lost"
-				if n.why != "" {
-					x.Missing += ": " + n.why
-				}
-			}
+		n := r.node(x.Node)
+		if x.Done || x.Missing != "" || n != nil && n.listens() {
+			continue
 		}
-	}
-	if t.ended.IsZero() && (t.over(control.Worker) || !c.now.Before(t.until)) {
-		t.ended = c.now
-	}
-	if !t.ended.IsZero() && !c.now.Before(t.ended.Add(traceSent)) {
-		for _, x := range t.nodes {
-			if !x.Done && x.Missing == "" {
-				x.Missing = fmt.Sprintf("it did not send its spans within %v", traceSent)
-			}
+		x.Missing = "it has left the job"
+		if n != nil && n.state == lost {
+			x.Missing = "it was declared lost" + because(n.why)
 		}
 	}
 }
 
-// traceChunk takes a chunk of spans from a node. A repeated chunk is acknowledged and counts once.
-func (c *Core) traceChunk(request uint64, m *wire.TraceChunk) {
-	n := c.member(request, m.Node)
-	if n == nil {
-		return
-	}
-	t := c.tracing
-	x := t.node(m.Node)
+// chunk takes a chunk of spans from a node. A repeated chunk is acknowledged and counts once.
+func (x *tracer) chunk(out *output, request uint64, m *wire.TraceChunk, r *roster) {
+	t := x.trace
+	n := t.node(m.Node)
 	switch {
-	case t == nil || t.id != m.ID || x == nil || x.Missing != "":
-		c.refuse(request, wire.CodeNoTrace, "trace %d is not being taken, or is over", m.ID)
-	case m.Seq+1 == x.next || x.Done: // again
-		c.ack(request)
-	case m.Seq != x.next:
-		x.Missing = fmt.Sprintf("got its chunk %d, want %d", m.Seq, x.next)
-		c.refuse(request, wire.CodeMalformed, "trace %d: got chunk %d, want %d", m.ID, m.Seq, x.next)
+	case t == nil || t.id != m.ID || n == nil || n.Missing != "":
+		out.refuse(request, wire.CodeNoTrace, "trace %d is not being taken, or is over", m.ID)
+	case m.Seq+1 == n.next || n.Done:
+		// It was sent again.
+		out.ack(request)
+	case m.Seq != n.next:
+		n.Missing = fmt.Sprintf("got its chunk %d, want %d", m.Seq, n.next)
+		out.refuse(request, wire.CodeMalformed, "trace %d: got chunk %d, want %d", m.ID, m.Seq, n.next)
 	case m.ClockBound < 0:
-		x.Missing = fmt.Sprintf("its clock is known to ±%d ns", m.ClockBound)
-		c.refuse(request, wire.CodeMalformed, "trace %d: clock bound %d ns, want none below 0", m.ID, m.ClockBound)
+		n.Missing = fmt.Sprintf("its clock is known to ±%d ns", m.ClockBound)
+		out.refuse(request, wire.CodeMalformed, "trace %d: clock bound %d ns, want none below 0", m.ID, m.ClockBound)
 	case t.bytes+len(m.Data) > mostTraceBytes:
-		x.Missing = fmt.Sprintf("the scheduler's buffer for this trace was full (%d MB)", t.bytes>>20)
-		c.refuse(request, wire.CodeFull, "trace %d: the buffer is full (%d MB)", m.ID, t.bytes>>20)
+		n.Missing = fmt.Sprintf("the scheduler's buffer for this trace was full (%d MB)", t.bytes>>20)
+		out.refuse(request, wire.CodeFull, "trace %d: the buffer is full (%d MB)", m.ID, t.bytes>>20)
 	default:
-		x.next++
-		x.Dropped, x.OffsetNS, x.BoundNS, x.Done = m.Dropped, m.ClockOffset, m.ClockBound, m.Last
-		if len(m.Data) > 0 {
-			t.last++
-			t.bytes += len(m.Data)
-			t.chunks = append(t.chunks, control.TraceChunk{Number: t.last, Node: m.Node, Data: slices.Clone(m.Data)})
-		}
-		c.passTrace()
-		c.ack(request)
+		t.add(n, m)
+		x.pass(out.now, r)
+		out.ack(request)
 	}
 }
 
-// traceParts answers OpTraceParts.
-func (c *Core) traceParts(r control.Request) control.Answer {
-	t := c.tracing
+// add adds a node's next chunk.
+func (t *tracing) add(n *tracedNode, m *wire.TraceChunk) {
+	n.next++
+	n.Dropped, n.OffsetNS, n.BoundNS, n.Done = m.Dropped, m.ClockOffset, m.ClockBound, m.Last
+	if len(m.Data) > 0 {
+		t.last++
+		t.bytes += len(m.Data)
+		t.chunks = append(t.chunks, control.TraceChunk{Number: t.last, Node: m.Node, Data: slices.Clone(m.Data)})
+	}
+}
+
+// parts answers OpTraceParts.
+func (x *tracer) parts(now time.Time, r control.Request) control.Answer {
+	t := x.trace
 	if t == nil || t.id != r.Trace {
 		return &control.TraceParts{Error: fmt.Sprintf("trace %d is not known: the scheduler was started again, or nobody asked for it for %v", r.Trace, traceAsked)}
 	}
-	t.asked = c.now
+	t.asked = now
 	for len(t.chunks) > 0 && t.chunks[0].Number <= r.After {
 		t.bytes -= len(t.chunks[0].Data)
 		t.chunks = slices.Delete(t.chunks, 0, 1)
@@ -258,20 +288,20 @@ func (c *Core) traceParts(r control.Request) control.Answer {
 		p.Nodes = append(p.Nodes, n.TraceNode)
 	}
 	room := room(p)
-	for _, x := range t.chunks {
-		if room -= len(x.Data)/3*4 + 128; room < 0 {
+	for _, c := range t.chunks {
+		if room -= len(c.Data)/3*4 + 128; room < 0 {
 			break
 		}
-		p.Chunks = append(p.Chunks, x)
+		p.Chunks = append(p.Chunks, c)
 	}
 	return p
 }
 
-// endTrace drops a trace. It returns why it cannot; empty: it did.
-func (c *Core) endTrace(id uint64) string {
-	if c.tracing == nil || c.tracing.id != id {
+// end drops a trace. It returns why it cannot; empty: it did.
+func (x *tracer) end(id uint64) string {
+	if x.trace == nil || x.trace.id != id {
 		return fmt.Sprintf("trace %d is not known", id)
 	}
-	c.tracing = nil
+	x.trace = nil
 	return ""
 }

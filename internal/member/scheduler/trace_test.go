@@ -124,10 +124,10 @@ func TestTraceIsTakenOfWorkersThenOfServers(t *testing.T) {
 		t.Fatal(code)
 	}
 	j.wantState(control.TraceDone)
-	if p := j.parts(3); len(p.Chunks) != 1 || p.Chunks[0].Number != 4 || p.Last != 4 || j.core.tracing.bytes != 1 {
-		t.Errorf("behind chunk 3 there are %+v of %d, and %d bytes are kept, want the fourth alone", p.Chunks, p.Last, j.core.tracing.bytes)
+	if p := j.parts(3); len(p.Chunks) != 1 || p.Chunks[0].Number != 4 || p.Last != 4 || j.core.trace.trace.bytes != 1 {
+		t.Errorf("behind chunk 3 there are %+v of %d, and %d bytes are kept, want the fourth alone", p.Chunks, p.Last, j.core.trace.trace.bytes)
 	}
-	if why := j.control(control.Request{Op: control.OpTraceEnd, Trace: j.trace.Trace}, &control.Done{}); why != "" || j.core.tracing != nil {
+	if why := j.control(control.Request{Op: control.OpTraceEnd, Trace: j.trace.Trace}, &control.Done{}); why != "" || j.core.trace.trace != nil {
 		t.Errorf("after its end it is kept: %q", why)
 	}
 	j.begin(control.Request{Steps: 1})
@@ -167,7 +167,7 @@ func TestTraceEndsWithoutNodes(t *testing.T) {
 		j := newTracedJob(t)
 		j.begin(control.Request{WindowMillis: 100_000})
 		j.beats(traceAsked + time.Second)
-		if j.window(3).ID != 0 || j.core.tracing != nil {
+		if j.window(3).ID != 0 || j.core.trace.trace != nil {
 			t.Error("it is still recorded")
 		}
 		if code := j.send(3, 0, true, "a"); code != wire.CodeNoTrace {
@@ -189,7 +189,7 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 			t.Fatalf("chunk %d: %v", seq, code)
 		}
 	}
-	j.core.tracing.bytes = mostTraceBytes
+	j.core.trace.trace.bytes = mostTraceBytes
 	if code := j.send(3, chunks, false, "x"); code != wire.CodeFull {
 		t.Errorf("got code %v, want %v", code, wire.CodeFull)
 	}

@@ -1,0 +1,154 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// lose declares a node lost. While the job is forming another process may take its place.
+func (m *membership) lose(out *output, n *node, cause control.Cause) {
+	why := cause.String()
+	n.why = why
+	switch {
+	case m.job.phase == wire.PhaseForming:
+		m.roster.setState(n, lost)
+		out.presence(n, false)
+		out.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why).Event = n.loggedLoss(why, m.job.generation)
+	case n.Role == wire.RoleServer:
+		m.loseServer(out, n, cause)
+	case n.Counts():
+		m.loseWorker(out, n, cause)
+	default:
+		m.drop(out, n, why)
+	}
+}
+
+// loseWorker goes on without a worker that counted, or fails the job, as the policy says. The other
+// workers wait in rounds that need the lost one, so the generation goes up at once; ranks and
+// division follow with the change, when all workers are at the same step.
+func (m *membership) loseWorker(out *output, n *node, cause control.Cause) {
+	n.why = cause.String()
+	m.roster.setState(n, lost)
+	loss := n.loss(cause)
+	text := loss.String()
+	if f := m.fatal(n, loss); f != nil {
+		m.fail(out, *f)
+		return
+	}
+	m.change.workerLost(out, n, &loss, m.wantedWithout(n))
+	m.job.regenerate()
+	m.scale.lost(text)
+	m.noteRanks(out)
+	m.tellLoss(out, n, text)
+	if m.hosts.status(n.Host) == control.RemovalQueued {
+		m.hostLeft(out, n.Host)
+	} else if !m.roster.hasWorkers(n.Host) {
+		m.hosts.set(out, n.Host, control.HostFailed, text)
+	}
+	m.changed(out)
+	m.barriers.check(out, m.roster.workers())
+	m.signals.senderLost(out, n, text)
+	m.tryCommit(out)
+}
+
+// fatal is the failure of a job that does not survive the loss of a worker; nil: it does. While the
+// job stops with a checkpoint any number of workers is enough: the checkpoint has what those who
+// stay know, and another number of workers goes on from it.
+func (m *membership) fatal(n *node, loss control.Failure) *control.Failure {
+	e, stay := m.set.Elastic, m.roster.staying()
+	switch {
+	case e.OnWorkerLoss == cluster.LossFail:
+	case stay == 0:
+		loss.Code = control.NoWorkerLeft
+	case m.job.stop == stoppingWithCheckpoint:
+		return nil
+	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(m.admitted()) < e.MinWorkers:
+		loss.Code, loss.Left, loss.Least = control.TooFewWorkers, stay, e.MinWorkers
+	default:
+		return nil
+	}
+	return &loss
+}
+
+// wantedWithout is how many workers must count after the change that the loss of one makes; 0: any
+// number.
+func (m *membership) wantedWithout(n *node) int {
+	e, stay := m.set.Elastic, m.roster.staying()
+	switch {
+	case n.State == wire.MemberLeaving, m.job.stop == stoppingWithCheckpoint:
+		// No replacement comes.
+		return 0
+	case e.OnWorkerLoss == cluster.LossWait:
+		return stay + 1
+	case stay < e.MinWorkers:
+		// Others are ready.
+		return e.MinWorkers
+	}
+	return 0
+}
+
+// tellLoss tells the event of a node that was lost.
+func (m *membership) tellLoss(out *output, n *node, text string) {
+	out.eventLogged(n.event(control.Lost, text), n.loggedLoss(text, m.job.generation))
+}
+
+// loseServer handles the loss of a server of a running job. Without backups its shards are lost,
+// and the job fails.
+func (m *membership) loseServer(out *output, n *node, cause control.Cause) {
+	m.roster.setState(n, lost)
+	if m.places.plan.backups {
+		m.replaceServer(out, n, cause)
+		return
+	}
+	m.fail(out, n.loss(cause))
+}
+
+// replaceServer goes on without a server: the backups of its shards become primaries.
+func (m *membership) replaceServer(out *output, n *node, cause control.Cause) {
+	loss := n.loss(cause)
+	keys, err := m.places.lose(uint32(n.Rank))
+	if err != nil {
+		loss.Code, loss.Text = control.NoBackup, err.Error()
+		m.fail(out, loss)
+		return
+	}
+	text := loss.String()
+	m.change.placedAnew(out.now)
+	m.job.regenerate()
+	out.note("%s: generation %d, placement %d: backups become primaries of %s", text, m.job.generation, m.places.number, plural.Of(keys, "key")).
+		Event = joblog.Placed.With("placement", m.places.number, "keys", keys, "generation", m.job.generation)
+	if n.state != removed {
+		m.tellLoss(out, n, text)
+	}
+	m.places.sayBare(out)
+	m.changed(out)
+	m.barriers.check(out, m.roster.workers())
+	m.tryCommit(out)
+}
+
+// ended takes the launcher's report that a process has ended, so that its lease need not expire
+// first. It returns why the report is ignored. A worker that ended well without a Leave has done
+// all its work. If others go on it is declared lost nevertheless, because a division would take all
+// of its share for used, and the servers report what it used.
+func (m *membership) ended(out *output, r control.Request) string {
+	n := m.roster.ofProcess(r.Process)
+	switch {
+	case n == nil:
+		return fmt.Sprintf("no live node has process number %d", r.Process)
+	case !m.job.open():
+	case r.Op == control.OpLost:
+		m.lose(out, n, r.Cause)
+	case n.Role != wire.RoleWorker:
+		return fmt.Sprintf("%v is not a worker", n)
+	case m.set.joins() && n.Counts() && len(m.roster.workers()) > 1:
+		m.lose(out, n, control.Cause{Kind: control.CauseUnsaid})
+	default:
+		m.depart(out, n, &wire.Leave{Node: n.Node, OK: true})
+	}
+	return ""
+}
