@@ -15,18 +15,15 @@ func TestTheBatchHasTheLeastLocalBatch(t *testing.T) {
 				for workers := 1; workers <= 4; workers++ {
 					for local := 1; local <= 9; local++ {
 						for accumulation := range 4 {
-							a := &adaptation{cfg: AdaptConfig{MaxBatch: most, MinLocal: least, Accumulation: allowed}, progress: adapt.Progress{InitialBatch: 6}, trainer: &Trainer{}}
-							a.programs = &programSets{a: a, devices: 1, base: 8}
-							a.batch = batch{local, accumulation}
-							a.fitTo(workers)
-							limits, possible := a.cfg.limits(), false
+							limits, possible := adapt.Limits{MaxBatch: most, MinLocal: least, Accumulation: allowed}, false
+							got := batchLimits{limits, 6, 8}.fit(batch{local, accumulation}, workers)
 							for m := 1; m <= most; m++ {
 								for s := range most {
 									possible = possible || limits.Allows(6, workers, m, s)
 								}
 							}
-							if possible && a.batch.LocalBatch < least {
-								t.Fatalf("%+v with %d workers: %v became %v, below the least local batch", limits, workers, batch{local, accumulation}, a.batch)
+							if possible && got.LocalBatch < least {
+								t.Fatalf("%+v with %d workers: %v became %v, below the least local batch", limits, workers, batch{local, accumulation}, got)
 							}
 						}
 					}
@@ -45,22 +42,19 @@ func TestTheBatchIsWithinTheLimitsOfTheWorkers(t *testing.T) {
 				for local := 1; local <= 13; local++ {
 					for accumulation := range 4 {
 						for _, allowed := range []bool{true, false} {
-							a := &adaptation{cfg: AdaptConfig{MaxBatch: most, Accumulation: allowed}, progress: adapt.Progress{InitialBatch: initial}}
-							a.programs = &programSets{a: a, devices: 1, base: 4}
-							a.trainer = &Trainer{}
-							a.batch = batch{local, accumulation}
-							a.fitTo(workers)
+							limits := batchLimits{adapt.Limits{MaxBatch: most, Accumulation: allowed}, initial, 4}
+							became := limits.fit(batch{local, accumulation}, workers)
 							least := ((initial-1)/workers + 1) * workers
 							upTo := max(least, most/workers*workers)
 							if workers == 1 && !allowed {
 								upTo = initial
 							}
 							if upTo == least { // one number, which equal runs may not make
-								upTo += a.batch.Accumulation * workers
+								upTo += became.Accumulation * workers
 							}
-							if got := a.batch.perStep() * workers; got < initial || got > upTo {
+							if got := became.perStep() * workers; got < initial || got > upTo {
 								t.Fatalf("initial batch %d, MaxBatch %d, %d workers: %v became %v, which is %d in all, want %d to %d",
-									initial, most, workers, batch{local, accumulation}, a.batch, got, initial, upTo)
+									initial, most, workers, batch{local, accumulation}, became, got, initial, upTo)
 							}
 						}
 					}

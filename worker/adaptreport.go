@@ -11,34 +11,50 @@ import (
 // reportEvery is the least time between two reports: a heartbeat takes the newest.
 const reportEvery = time.Second
 
-// report tells the scheduler how the job adapts, for its status and for whoever divides a cluster
-// among jobs. Rank 0 does.
-func (d *decider) report(nodes, workers int) {
-	a, now := d.a, d.now()
-	store := a.trainer.cfg.Store
-	if store.Rank() != 0 || now.Sub(d.reported) < reportEvery {
+// adaptReports are what rank 0 tells the scheduler of how the job adapts, for its status and for
+// whoever divides a cluster among jobs.
+type adaptReports struct {
+	// reported is when it last did, and misreported says that an error was logged.
+	reported    time.Time
+	misreported bool
+}
+
+// report tells the scheduler how the job adapts. Training does not depend on it.
+func (a *adaptation) report(s situation) {
+	now := a.now()
+	if !s.leads || now.Sub(a.reports.reported) < reportEvery {
 		return
 	}
-	d.reported = now
-	i := a.info(workers)
-	noise, bounded := a.estimators.Bound()
-	limits := a.cfg.limits()
-	r := control.Adaptation{
-		Step: a.trainer.Steps(), Workers: workers, Nodes: nodes, LocalBatch: i.LocalBatch, Accumulation: i.Accumulation, GlobalBatch: i.Batch, InitialBatch: i.InitialBatch,
-		Scale: i.Scale, Gain: i.Gain, Progress: i.Progress, WishedWorkers: d.workers, WishReason: d.reason, ChangeSeconds: d.changeSeconds(),
-		Limits: &control.AdaptationLimits{MaxBatch: limits.MaxBatch, MinLocal: limits.MinLocal, MaxLocal: a.maxLocal(), Accumulation: limits.Accumulation},
+	a.reports.reported = now
+	text, err := control.EncodeAdaptation(a.described(s))
+	if err == nil {
+		err = a.store.ReportAdaptation(text)
 	}
-	if bounded {
-		r.Noise = &control.AdaptationNoise{Sqr: noise.Sqr, Var: noise.Var}
+	if err != nil && !a.reports.misreported {
+		a.reports.misreported = true
+		a.logger.Warn("adaptive training: the report of a step could not be made", "error", err)
+	}
+}
+
+// described is how the job adapts, as control has it.
+func (a *adaptation) described(s situation) control.Adaptation {
+	i, limits := a.info(s.workers), s.limits.configured
+	r := control.Adaptation{
+		Step: s.steps, Workers: s.workers, Nodes: s.nodes, LocalBatch: i.LocalBatch, Accumulation: i.Accumulation, GlobalBatch: i.Batch, InitialBatch: i.InitialBatch,
+		Scale: i.Scale, Gain: i.Gain, Progress: i.Progress, WishedWorkers: a.wish.workers, WishReason: a.wish.reason, ChangeSeconds: a.wish.changeSeconds(),
+		Limits: &control.AdaptationLimits{MaxBatch: limits.MaxBatch, MinLocal: limits.MinLocal, MaxLocal: s.limits.runs, Accumulation: limits.Accumulation},
+	}
+	if s.bounded {
+		r.Noise = &control.AdaptationNoise{Sqr: s.noise.Sqr, Var: s.noise.Var}
 		if !math.IsInf(i.NoiseScale, 0) {
 			r.NoiseScale = i.NoiseScale
 		}
 	}
-	if seconds := d.stepTime(nodes, workers); seconds > 0 {
+	if seconds := a.decider.stepTime(s); seconds > 0 {
 		r.Throughput = float64(i.Batch) / seconds
 		r.Goodput = r.Throughput * i.Gain / i.Scale
 	}
-	if m, ok := d.model.(adapt.ParameterServer); ok {
+	if m, ok := a.decider.model.(adapt.ParameterServer); ok {
 		c := m.Cluster
 		r.Model = &control.AdaptationModel{
 			AlphaCompute: m.AlphaCompute, BetaCompute: m.BetaCompute, Contention: m.Contention, Latency: m.Latency, Worker: m.Worker, Server: m.Server, Node: m.Node, Memory: m.Memory,
@@ -46,65 +62,67 @@ func (d *decider) report(nodes, workers int) {
 			WorkerBandwidth: c.WorkerBandwidth, ServerBandwidth: c.ServerBandwidth, NodeBandwidth: c.NodeBandwidth,
 		}
 	}
-	text, err := control.EncodeAdaptation(r)
-	if err == nil {
-		err = store.ReportAdaptation(text)
-	}
-	if err != nil && !d.misreported { // training does not depend on it
-		d.misreported = true
-		a.trainer.cfg.Logger.Warn("adaptive training: the report of a step could not be made", "error", err)
-	}
+	return r
 }
 
 // stepTime is the seconds of a step with the present batch, as measured, else as the model has it;
 // 0: not known.
-func (d *decider) stepTime(nodes, workers int) (seconds float64) {
-	b := d.a.batch
-	switch e := d.profile.find(nodes, workers, d.a.runOf()); {
+func (d *decider) stepTime(s situation) (seconds float64) {
+	switch e := d.profile.find(s.nodes, s.workers, s.perRun); {
 	case e.Steps > 0:
 		seconds = e.Closing / float64(e.Steps)
 		if e.Computed > 0 {
-			seconds += float64(b.Accumulation) * e.Computing / float64(e.Computed)
+			seconds += float64(s.batch.Accumulation) * e.Computing / float64(e.Computed)
 		}
 	case d.model != nil:
-		seconds = d.model.StepTime(nodes, workers, b.LocalBatch, b.Accumulation)
+		seconds = d.model.StepTime(s.nodes, s.workers, s.batch.LocalBatch, s.batch.Accumulation)
 	}
 	return seconds
 }
 
-// wishWorkers chooses how many workers the job should have, where it may choose that (launch
-// --adapt-workers).
-func (d *decider) wishWorkers(nodes, workers int) {
-	least, most := d.a.trainer.cfg.Store.WorkerRange()
-	if most == 0 {
-		return
-	}
-	onNode := (workers-1)/nodes + 1
-	choice := adapt.ReplicaChoice{Present: workers, Least: least, Most: most, Explored: d.profile.MostReplicas(), ChangeSeconds: d.changeSeconds(), Goodput: func(workers int) float64 {
-		c, err := d.goodput().Best((workers-1)/onNode+1, workers, d.limits(workers, leastEfficiency))
-		if err != nil {
-			return 0 // no batch of so many workers is within the limits
-		}
-		return c.Goodput
-	}}
-	to, reason, err := choice.Wish()
-	if err != nil {
-		to, reason = 0, "" // the range has no number in it: no wish
-	}
-	d.workers, d.reason = to, reason
+// An AdaptInfo says how an adapting run does.
+type AdaptInfo struct {
+	// InitialBatch is M0.
+	InitialBatch int
+	// Batch is the global batch of a full step.
+	Batch int
+	// LocalBatch are the examples of a worker's run, and Accumulation its runs of a step before
+	// the last one.
+	LocalBatch, Accumulation int
+	// Scale is Batch / InitialBatch.
+	Scale float64
+	// Gain is how many scale-invariant steps a full step is worth, in [1, Scale].
+	Gain float64
+	// NoiseScale is φ in examples, as far as the measurements bear it out: it is at least so
+	// large, with a confidence of 95 %. Gain follows from it. NaN: it is not measured yet, and
+	// Gain is 1.
+	NoiseScale float64
+	// Biased says that the newest measurements are differences of steps, which do not count for
+	// NoiseScale.
+	Biased bool
+	// Progress is in scale-invariant steps, since the job began.
+	Progress float64
+	// Goodput is that of the epoch so far, in examples a second at the initial batch.
+	Goodput float64
 }
 
-// madeChange counts a change of the membership that began then.
-func (d *decider) madeChange(begin time.Time) {
-	d.changes++
-	d.changing += d.now().Sub(begin)
+// info says how the run does with so many workers.
+func (a *adaptation) info(workers int) AdaptInfo {
+	s := &a.scaling
+	noise, bounded := s.estimators.Bound()
+	i := AdaptInfo{
+		InitialBatch: a.initial(), Batch: a.batch.perStep() * workers, LocalBatch: a.batch.LocalBatch, Accumulation: a.batch.Accumulation,
+		Scale: a.scale(workers), Gain: noise.Gain(a.scale(workers)), NoiseScale: noise.Scale(a.initial()), Biased: s.estimators.Biased(), Progress: s.progress.Steps,
+	}
+	if !bounded {
+		i.NoiseScale = math.NaN()
+	}
+	return i
 }
 
-// changeSeconds is what a change of the membership has cost this worker on average; 0: there was
-// none.
-func (d *decider) changeSeconds() float64 {
-	if d.changes == 0 {
-		return 0
-	}
-	return d.changing.Seconds() / float64(d.changes)
+// epochInfo is info at the end of an epoch whose training took so long.
+func (a *adaptation) epochInfo(workers int, train time.Duration) *AdaptInfo {
+	i := a.info(workers)
+	i.Goodput = (i.Progress - a.epochs.from) * float64(i.InitialBatch) / max(train.Seconds(), 1e-9)
+	return &i
 }

@@ -25,7 +25,7 @@ type sharedConfig struct {
 
 func (a *adaptation) shared() sharedConfig {
 	c := &a.cfg
-	s := sharedConfig{Rule: a.rule, InitialBatch: a.progress.InitialBatch, MaxBatch: c.MaxBatch, Accumulation: c.Accumulation, WarmupEpochs: c.WarmupEpochs,
+	s := sharedConfig{Rule: a.scaling.rule, InitialBatch: a.initial(), MaxBatch: c.MaxBatch, Accumulation: c.Accumulation, WarmupEpochs: c.WarmupEpochs,
 		Smoothing: c.Smoothing, Groups: c.Groups, Decisions: c.Decisions}
 	if s.Smoothing == 0 {
 		s.Smoothing = adapt.DefaultSmoothing
@@ -60,15 +60,19 @@ func (s *sharedConfig) check(first *sharedConfig, given bool, workers int) error
 	return nil
 }
 
+// A broadcaster brings the text of the worker of the lowest rank to all. A kvstore.Store is one.
+type broadcaster interface {
+	Broadcast(ctx context.Context, make func() (string, error)) (string, error)
+}
+
 // agreeAtStart compares the configuration with rank 0's, and takes rank 0's first batch: how it is
 // rounded depends on a worker's devices.
-func (a *adaptation) agreeAtStart(ctx context.Context) error {
+func (a *adaptation) agreeAtStart(ctx context.Context, store broadcaster) error {
 	type start struct {
 		Config sharedConfig `json:"config"`
 		Batch  batch        `json:"batch"`
 	}
 	own := start{a.shared(), a.batch}
-	store := a.trainer.cfg.Store
 	text, err := store.Broadcast(ctx, func() (string, error) {
 		text, err := json.Marshal(own)
 		return string(text), err
@@ -80,7 +84,7 @@ func (a *adaptation) agreeAtStart(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("worker: configuration of adaptive training: %w", err)
 	}
-	if err := own.Config.check(&first.Config, a.cfg.InitialBatch > 0, store.NumWorkers()); err != nil {
+	if err := own.Config.check(&first.Config, a.cfg.InitialBatch > 0, a.store.NumWorkers()); err != nil {
 		return err
 	}
 	if err := first.Batch.check(); err != nil {

@@ -11,26 +11,31 @@ import (
 
 // adaptState is what a checkpoint and a worker that joins get of an adaptation.
 type adaptState struct {
-	Rule         string               `json:"rule"`
-	InitialBatch int                  `json:"initial_batch"`
-	Examples     int                  `json:"examples"` // of a pass
-	Progress     float64              `json:"progress"` // in scale-invariant steps
-	Epochs       int                  `json:"epochs"`   // finished
-	Step         int                  `json:"step"`     // of the epoch
-	Batch        batch                `json:"batch"`
-	Segments     []Segment            `json:"segments,omitempty"` // of the division
-	Groups       []adapt.State        `json:"groups"`
-	Profile      []adapt.ProfileEntry `json:"profile,omitempty"`
+	Rule         string `json:"rule"`
+	InitialBatch int    `json:"initial_batch"`
+	// Examples are those of a pass.
+	Examples int `json:"examples"`
+	// Progress is in scale-invariant steps.
+	Progress float64 `json:"progress"`
+	// Epochs is how many are finished, and Step the next step of the current one.
+	Epochs int   `json:"epochs"`
+	Step   int   `json:"step"`
+	Batch  batch `json:"batch"`
+	// Segments are those of the division.
+	Segments []Segment            `json:"segments,omitempty"`
+	Groups   []adapt.State        `json:"groups"`
+	Profile  []adapt.ProfileEntry `json:"profile,omitempty"`
 }
 
 // state is what there is to know after the last step; done: the epoch has ended.
 func (a *adaptation) state(done bool) *adaptState {
+	p := &a.scaling.progress
 	s := &adaptState{
-		Rule: a.rule, InitialBatch: a.progress.InitialBatch, Examples: a.progress.Examples, Progress: a.progress.Steps,
-		Epochs: a.epochs, Step: a.step, Batch: a.batch, Segments: a.feed.Segments(), Groups: a.estimators.State(), Profile: a.decider.profile.Entries(),
+		Rule: a.scaling.rule, InitialBatch: p.InitialBatch, Examples: p.Examples, Progress: p.Steps,
+		Epochs: a.epochs.finished, Step: a.epochs.step, Batch: a.batch, Segments: a.feed.Segments(), Groups: a.scaling.estimators.State(), Profile: a.decider.profile.Entries(),
 	}
 	if done {
-		s.Epochs, s.Step = a.epochs+1, 0
+		s.Epochs, s.Step = s.Epochs+1, 0
 	}
 	return s
 }
@@ -65,29 +70,30 @@ func (a *adaptation) restore(s *adaptState) error {
 		return fmt.Errorf("worker: state of adaptive training: %w", err)
 	}
 	switch {
-	case s.Rule != a.rule:
-		return fmt.Errorf("worker: AdaptConfig.Rule is %s, and the run so far had %s, want the same", a.rule, s.Rule)
+	case s.Rule != a.scaling.rule:
+		return fmt.Errorf("worker: AdaptConfig.Rule is %s, and the run so far had %s, want the same", a.scaling.rule, s.Rule)
 	case a.cfg.InitialBatch > 0 && s.InitialBatch != a.cfg.InitialBatch:
 		return fmt.Errorf("worker: AdaptConfig.InitialBatch is %d, and the run so far had %d, want the same, or 0", a.cfg.InitialBatch, s.InitialBatch)
-	case s.Examples != a.progress.Examples:
-		return fmt.Errorf("worker: the data set has %d examples, and the run so far had %d, want the same data set", a.progress.Examples, s.Examples)
+	case s.Examples != a.scaling.progress.Examples:
+		return fmt.Errorf("worker: the data set has %d examples, and the run so far had %d, want the same data set", a.scaling.progress.Examples, s.Examples)
 	}
-	if err := a.estimators.Restore(s.Groups); err != nil {
+	if err := a.scaling.estimators.Restore(s.Groups); err != nil {
 		return fmt.Errorf("worker: AdaptConfig.Groups: %w", err)
 	}
 	if err := a.decider.profile.Restore(s.Profile); err != nil {
 		return fmt.Errorf("worker: state of adaptive training: %w", err)
 	}
-	a.progress.InitialBatch, a.progress.Steps = s.InitialBatch, s.Progress
-	a.epochs, a.step, a.batch = s.Epochs, s.Step, s.Batch
+	a.scaling.progress.InitialBatch, a.scaling.progress.Steps = s.InitialBatch, s.Progress
+	a.epochs.finished, a.epochs.step, a.batch = s.Epochs, s.Step, s.Batch
 	return nil
 }
 
 // tellAdaptation gives the state of the worker of the lowest rank to all: what a worker that has
-// just joined begins with. own is this worker's; nil: it has joined.
-func (r *run) tellAdaptation(ctx context.Context, own *adaptState) (*adaptState, error) {
-	text, err := r.store.Broadcast(ctx, func() (string, error) {
-		if own == nil { // all that were here before have been lost since
+// just joined begins with. own is this worker's; nil: it has joined. Where the lowest rank has
+// joined, all that were there before have been lost since, and nobody has a state.
+func tellAdaptation(ctx context.Context, store broadcaster, own *adaptState) (*adaptState, error) {
+	text, err := store.Broadcast(ctx, func() (string, error) {
+		if own == nil {
 			return "", nil
 		}
 		text, err := json.Marshal(own)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/adapt"
+	"github.com/paragon-train/paragon/nn"
 )
 
 // free is the time of steps for which a large batch pays: it hardly grows with it.
@@ -39,11 +40,11 @@ func newKnownNoise(seed uint64, truth adapt.Noise) *knownNoise {
 	k := &knownNoise{rng: rand.New(rand.NewPCG(seed, 1)), truth: truth}
 	a := &k.adaptation
 	a.cfg = AdaptConfig{MaxBatch: knownMost, Accumulation: true}
-	a.progress = adapt.Progress{Examples: 1 << 13, InitialBatch: knownInitial}
-	a.estimators = adapt.NewEstimators(1, 0)
-	a.programs = &programSets{a: a, devices: 1, base: knownInitial / 2}
+	a.scaling.progress = adapt.Progress{Examples: 1 << 13, InitialBatch: knownInitial}
+	a.scaling.estimators = adapt.NewEstimators(1, 0)
+	a.programs = &programSets{on: &devices{own: make([]*nn.Program, 1)}, base: knownInitial / 2}
 	a.batch = batch{LocalBatch: knownInitial / 2}
-	a.decider.init(a)
+	a.decider = newDecider(&a.cfg)
 	a.decider.model = free{}
 	return k
 }
@@ -65,19 +66,26 @@ func (k *knownNoise) steps(examples int) {
 			}
 			m.SqrMean += mean * mean
 		}
-		k.estimators.Add([]adapt.Measurement{m})
+		k.scaling.estimators.Add([]adapt.Measurement{m})
+	}
+}
+
+// take takes the best batch of so many workers.
+func (k *knownNoise) take(workers int) {
+	e := k.scaling.estimators
+	s := situation{nodes: 1, workers: workers, batch: k.batch, limits: k.limits(), blocks: e.Blocks()}
+	s.noise, s.bounded = e.Bound()
+	if b, ok := k.decider.best(s, k.programs); ok {
+		k.adaptation.take(b)
 	}
 }
 
 // choose changes the batch if that pays.
 func (k *knownNoise) choose() {
-	if _, ok := k.estimators.Bound(); !ok {
+	if _, ok := k.scaling.estimators.Bound(); !ok {
 		return
 	}
-	if b, ok := k.decider.best(1, 2); ok {
-		k.batch = b
-		k.decider.changed()
-	}
+	k.take(2)
 }
 
 // Where a large batch pays it is chosen no more than two doublings later than by one who knows the
@@ -195,10 +203,7 @@ func TestABatchIsTakenInFewRuns(t *testing.T) {
 		k.batch = batch{LocalBatch: knownInitial}
 		for range 16 {
 			k.steps(1 << 10)
-			if b, ok := k.decider.best(1, 1); ok {
-				k.batch = b
-				k.decider.changed()
-			}
+			k.take(1)
 		}
 		if got := k.batch; got.perStep() < most-1 || got.perStep() > most || got.Accumulation != 1 {
 			t.Errorf("one worker, at most %d examples: the batch came to %v, want two runs of %d", most, got, most/2)

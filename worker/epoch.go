@@ -278,9 +278,9 @@ func (r *run) closeDivision(ctx context.Context, e *epochRun) (ending, error) {
 	if err := r.trainer.Sync(ctx); err != nil {
 		return notEnded, err
 	}
-	if r.adapt != nil {
-		r.adapt.measure()
-		if err := r.adapt.checkEffect(); err != nil {
+	if a := r.adapt; a != nil {
+		r.measureSteps()
+		if err := a.scaling.checkEffect(a.epochs.finished); err != nil {
 			return notEnded, err
 		}
 	}
@@ -333,7 +333,7 @@ func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
 // from before the step: progress now less the step's gain is not always the same bits.
 func (r *run) evaluationDue() bool {
 	if a := r.adapt; a != nil {
-		return r.evaluations.due(a.newest.before, a.progress.Steps)
+		return r.evaluations.due(a.scaling.newest.before, a.scaling.progress.Steps)
 	}
 	now := float64(r.trainer.Steps())
 	return r.evaluations.due(now-1, now)

@@ -14,7 +14,7 @@ func TestEvaluationsByProgressComeOnce(t *testing.T) {
 		{4.999999999999999, 1.1, true}, // (4.999999999999999 + 1.1) - 1.1 is 5
 	} {
 		r := &run{evaluations: evaluations{every: 5}, adapt: new(adaptation)}
-		r.adapt.progress.Steps, r.adapt.gain = c.before, c.gain
+		r.adapt.scaling.progress.Steps, r.adapt.scaling.step.gain = c.before, c.gain
 		r.adapt.stepped()
 		if got := r.evaluationDue(); got != c.want {
 			t.Errorf("from %v by %v: evaluation due is %t, want %t", c.before, c.gain, got, c.want)

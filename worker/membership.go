@@ -49,7 +49,7 @@ func (r *run) join(ctx context.Context) error {
 // training, in a new division, and the averages of weights.
 func (r *run) receive(ctx context.Context) error {
 	if r.cfg.Adapt != nil {
-		state, err := r.tellAdaptation(ctx, nil)
+		state, err := tellAdaptation(ctx, r.store, nil)
 		if err != nil {
 			return err
 		}
@@ -106,8 +106,8 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	}
 	var begin time.Time
 	if r.adapt != nil {
-		r.adapt.measure()
-		begin = r.adapt.decider.now()
+		r.measureSteps()
+		begin = r.adapt.now()
 	}
 	span := r.closeSpan(e)
 	if err := r.saver.wasRead(); err != nil {
@@ -123,7 +123,7 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 		return err
 	}
 	if r.adapt != nil {
-		r.adapt.decider.madeChange(begin)
+		r.adapt.wish.madeChange(r.adapt.now().Sub(begin))
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (r *run) arrive(ctx context.Context) error {
 func (r *run) share(ctx context.Context) error {
 	if r.adapt != nil {
 		r.adapt.fitTo(r.store.NumWorkers())
-		state, err := r.tellAdaptation(ctx, r.adapt.state(false))
+		state, err := tellAdaptation(ctx, r.store, r.adapt.state(false))
 		if err != nil {
 			return err
 		}
@@ -176,8 +176,8 @@ func (r *run) take(span Span) error {
 	r.saver.schedule.byConfig()
 	r.members.roll.Expect()
 	if r.adapt != nil {
-		r.adapt.beginBatch()
-		r.adapt.decider.workersChanged()
+		r.adapt.beginBatch(r.trainer.Steps())
+		r.adapt.workersChanged()
 	}
 	r.logChange(workers)
 	if err := r.divide(); err != nil {

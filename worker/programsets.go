@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"github.com/paragon-train/paragon/nn"
@@ -12,33 +13,42 @@ import (
 // which share parameters with the trainer's. They are compiled between two steps, since programs
 // that share memory do not run meanwhile.
 type programSets struct {
-	a       *adaptation
-	devices int
-	base    int // batch of the trainer's own
-	sets    map[int][]*nn.Program
-	used    []int        // batches in the order of their last use, but the base
-	failed  map[int]bool // batches that could not be compiled
+	// build is AdaptConfig.Program, or nil.
+	build  func(device, batch int) (*nn.Program, error)
+	on     *devices
+	feed   BatchFeed
+	logger *slog.Logger
+	// base is the batch of the trainer's own programs.
+	base int
+	sets map[int][]*nn.Program
+	// used are batches in the order of their last use, without base.
+	used []int
+	// failed are batches that could not be compiled.
+	failed map[int]bool
 }
 
 // keptPrograms is how many sizes stay besides the trainer's own: the last ones that were used.
 const keptPrograms = 4
 
-func newProgramSets(a *adaptation) *programSets {
-	own := a.trainer.cfg.Programs
-	p := &programSets{a: a, devices: len(own), base: own[0].Batch(), failed: map[int]bool{}}
-	if p.base == 0 { // the programs do not know; the feed does
-		p.base = p.deviceBatch(a.feed.PerRun())
+// newProgramSets has the devices' own programs. Where these do not know their batch, the feed does.
+func newProgramSets(build func(device, batch int) (*nn.Program, error), on *devices, feed BatchFeed, logger *slog.Logger) *programSets {
+	p := &programSets{build: build, on: on, feed: feed, logger: logger, base: on.own[0].Batch(), failed: map[int]bool{}}
+	if p.base == 0 {
+		p.base = p.deviceBatch(feed.PerRun())
 	}
-	p.sets = map[int][]*nn.Program{p.base: own}
+	p.sets = map[int][]*nn.Program{p.base: on.own}
 	return p
 }
 
-// may reports whether other sizes can be compiled.
-func (p *programSets) may() bool { return p.a.cfg.Program != nil && p.a.trainer.devices.group == nil }
+// devices is their number.
+func (p *programSets) devices() int { return len(p.on.own) }
+
+// may reports whether other sizes can be compiled. GPUs that are joined keep their programs.
+func (p *programSets) may() bool { return p.build != nil && p.on.group == nil }
 
 // most is the largest local batch that can be asked for.
 func (p *programSets) most() int {
-	most := maxLocalBatch / p.devices
+	most := maxLocalBatch / p.devices()
 	if !p.may() {
 		most = p.base
 	}
@@ -47,11 +57,11 @@ func (p *programSets) most() int {
 			most = min(most, batch-1)
 		}
 	}
-	return max(most, p.base) * p.devices
+	return max(most, p.base) * p.devices()
 }
 
 // deviceBatch is what a device needs for a run of so many examples.
-func (p *programSets) deviceBatch(local int) int { return (local-1)/p.devices + 1 }
+func (p *programSets) deviceBatch(local int) int { return (local-1)/p.devices() + 1 }
 
 // sizeFor is the batch of the programs that fit: sizes are 2ⁿ and 3·2ⁿ, and that of the trainer's
 // own, so there are few of them, and at most a third of the rows is padding.
@@ -76,32 +86,41 @@ func sizeAbove(n int) int {
 	}
 }
 
-// compile compiles the programs for a local batch if it does not have them.
+// compile compiles the programs for a local batch if it does not have them. That they cannot be
+// compiled is no error: training goes on with those that there are.
 func (p *programSets) compile(local int) error {
 	size := p.sizeFor(local)
 	if p.sets[size] != nil || p.failed[size] {
 		return nil
 	}
 	var programs []*nn.Program
-	for d := range p.devices {
-		program, err := p.a.cfg.Program(d, size)
-		if err == nil && program == nil {
-			err = errors.New("AdaptConfig.Program returned nil")
-		}
-		if err == nil {
+	for d := range p.devices() {
+		program, err := p.compileOn(d, size)
+		if program != nil {
 			programs = append(programs, program)
-			err = p.a.trainer.devices.fits(d, program, size)
 		}
 		if err != nil {
 			p.failed[size] = true
-			p.a.trainer.cfg.Logger.Error("cannot compile programs for another batch size; training continues with the existing ones", "batch of a device", size, "device", d, "sizes", p.sizes(), "error", err)
+			p.logger.Error("cannot compile programs for another batch size; training continues with the existing ones", "batch of a device", size, "device", d, "sizes", p.sizes(), "error", err)
 			return closeAll(programs)
 		}
 	}
 	m := programs[0].Memory()
-	p.a.trainer.cfg.Logger.Info("compiled programs for another batch size", "batch of a device", size, "devices", p.devices, "bytes", m.Total(), "of these between operations, shared", m.Arena, "sizes before", p.sizes())
+	p.logger.Info("compiled programs for another batch size", "batch of a device", size, "devices", p.devices(), "bytes", m.Total(), "of these between operations, shared", m.Arena, "sizes before", p.sizes())
 	p.sets[size] = programs
 	return nil
+}
+
+// compileOn compiles a device's program. One that does not fit the device comes back with the error.
+func (p *programSets) compileOn(device, size int) (*nn.Program, error) {
+	program, err := p.build(device, size)
+	switch {
+	case err != nil:
+		return nil, err
+	case program == nil:
+		return nil, errors.New("AdaptConfig.Program returned nil")
+	}
+	return program, p.on.fits(device, program, size)
 }
 
 // use takes the programs for runs of a local batch: those that hold it, else the largest, and then
@@ -116,10 +135,10 @@ func (p *programSets) use(local int) error {
 			size = s
 		}
 	}
-	if err := p.a.trainer.Use(p.sets[size]); err != nil {
+	if err := p.useSet(p.sets[size]); err != nil {
 		return err
 	}
-	if err := p.a.feed.Use(p.sets[size], min(local, size*p.devices)); err != nil {
+	if err := p.feed.Use(p.sets[size], min(local, size*p.devices())); err != nil {
 		return fmt.Errorf("worker: runs of %d examples: %w", local, err)
 	}
 	if size != p.base {
@@ -135,6 +154,14 @@ func (p *programSets) use(local int) error {
 	return closeAll(dropped)
 }
 
+// useSet makes the next runs with a set of programs.
+func (p *programSets) useSet(programs []*nn.Program) error {
+	if err := p.on.use(programs); err != nil {
+		return fmt.Errorf("worker: use: %w", err)
+	}
+	return nil
+}
+
 // sizes are those that there are, rising.
 func (p *programSets) sizes() (list []int) {
 	for s := range p.sets {
@@ -146,7 +173,7 @@ func (p *programSets) sizes() (list []int) {
 
 // close returns to the trainer's own programs and closes the others.
 func (p *programSets) close() error {
-	errs := []error{p.a.trainer.Use(p.sets[p.base])}
+	errs := []error{p.useSet(p.sets[p.base])}
 	for _, size := range p.sizes() {
 		if size != p.base {
 			errs = append(errs, closeAll(p.sets[size]))

@@ -207,7 +207,7 @@ func (r *run) connect() {
 			r.saver.lanes(flags)
 			r.bad.lanes(flags, r.division.seat.rank)
 			if r.adapt != nil {
-				r.adapt.decider.lanes(flags)
+				r.adapt.decider.lanes(flags, r.division.seat.rank)
 			}
 		},
 	}
@@ -264,6 +264,7 @@ func (r *run) end() {
 	r.agreement.close()
 	r.trainer.contribution.counting = false
 	if r.adapt != nil {
+		r.trainer.follow(nil)
 		if err := r.adapt.end(); err != nil {
 			r.logger.Error("adaptive training: programs could not be closed", "error", err)
 		}
@@ -290,9 +291,7 @@ func (r *run) settle(ctx context.Context) error {
 	if err := r.trainer.Flush(ctx); err != nil {
 		return err
 	}
-	if r.adapt != nil {
-		r.adapt.measure()
-	}
+	r.measureSteps()
 	return nil
 }
 

@@ -41,7 +41,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	r.division.used += done.examples
 	agreed, err = r.awaitAgreement(info)
 	if r.adapt != nil && err == nil {
-		err = r.adapt.timed(begin, r.division.nextOwn(), r.store)
+		err = r.adapt.timed(begin, r.division.nextOwn(), r.trainer.Steps())
 	}
 	return agreed, err
 }
@@ -96,7 +96,11 @@ func (r *run) warnOfDivergence(loss float64, done amount) {
 func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float64, done amount, err error) {
 	want := r.division.nextOwn()
 	for kind := accumulating; kind != closing; {
-		begin, waited := r.runBegin()
+		var begin time.Time
+		waited := r.trainer.times.Wait
+		if r.adapt != nil {
+			begin = r.adapt.now()
+		}
 		batch := r.nextBatch(ctx, info)
 		if batch.err != nil {
 			return 0, done, fmt.Errorf("worker: %v: next batch: %w", r.division, batch.err)
@@ -121,7 +125,9 @@ func (r *run) runMicroBatches(ctx context.Context, info *EpochInfo) (loss float6
 		done = done.plus(amount{n, weight})
 		if kind == accumulating {
 			info.Times.Data += r.ahead.end()
-			r.runEnd(begin, waited)
+			if r.adapt != nil {
+				r.adapt.ranUntilNow(begin, r.trainer.times.Wait-waited)
+			}
 		}
 	}
 	if done.weight > 0 {

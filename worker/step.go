@@ -178,7 +178,9 @@ func (t *Trainer) deliver() {
 func (t *Trainer) weigh(of amount) {
 	t.contribution.share(of.examples)
 	if t.plan != nil {
-		t.exchange.pusher = t.cfg.Store.Step(t.plan.nextStep(t.contribution.step(of)))
+		options := t.contribution.step(of)
+		options.Micro = t.sums.micro
+		t.exchange.pusher = t.cfg.Store.Step(t.plan.nextStep(options, t.steps))
 		return
 	}
 	t.contribution.weigh(of)

@@ -84,12 +84,20 @@ func (t *Trainer) learningRate() float64 {
 	return c.LearningRateAt(t.steps - 1)
 }
 
+// gradientNorm is the norm of the newest step that was measured, once; else NaN.
+func (t *Trainer) gradientNorm() float64 {
+	if t.plan != nil {
+		return t.plan.gradientNorm()
+	}
+	return t.norm.tell()
+}
+
 // stepInfo tells of the step that was done last, which the division does not count yet, and the
 // adaptation does. global is how many examples it had on all workers; 0: not known.
 func (r *run) stepInfo(info *EpochInfo, loss float64, examples, global int) StepInfo {
 	s := StepInfo{
 		Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Done: r.trainer.Steps(), Loss: loss, Examples: examples, Batch: global, Workers: r.division.seat.workers,
-		LearningRate: r.trainer.learningRate(), GradientNorm: r.trainer.norm.tell(),
+		LearningRate: r.trainer.learningRate(), GradientNorm: r.trainer.gradientNorm(),
 	}
 	if r.trainer.async() || s.Workers == 1 {
 		s.Batch = examples

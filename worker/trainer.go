@@ -58,11 +58,13 @@ type Trainer struct {
 // A stepPlan says what the contributions of a step have in common, where that changes from step to
 // step.
 type stepPlan interface {
-	// nextStep completes what the store is told of the step under way. All exchanges of earlier
-	// steps have returned.
-	nextStep(step kvstore.PushOptions) kvstore.PushOptions
+	// nextStep completes what the store is told of the step after so many steps. All exchanges
+	// of those have returned.
+	nextStep(options kvstore.PushOptions, steps uint64) kvstore.PushOptions
 	// learningRate is that of the newest step.
 	learningRate() float64
+	// gradientNorm is the norm of the mean gradient of the newest step that was measured, once.
+	gradientNorm() float64
 }
 
 // stepHooks are called at most once each time. Any may be nil.
