@@ -79,7 +79,7 @@ func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, st
 	if most < cfg.MinLocal {
 		return nil, fmt.Errorf("worker: AdaptConfig.MinLocal is %d, and this worker's programs take %d; want at most that, or AdaptConfig.Program", cfg.MinLocal, most)
 	}
-	a.scaling.standing.batchGrows = cfg.Accumulation && cfg.MaxBatch > initial
+	a.scaling.still.batchGrows = cfg.Accumulation && cfg.MaxBatch > initial
 	a.epochs.from = a.scaling.progress.Steps
 	return a, nil
 }

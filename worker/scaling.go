@@ -25,8 +25,8 @@ type scaling struct {
 	store  scalingStore
 	// every: one step of so many is measured.
 	every uint64
-	// standing says when a step leaves the parameters where they are.
-	standing standing
+	// still says when a step leaves the parameters where they are.
+	still stillSteps
 
 	estimators *adapt.Estimators
 	progress   adapt.Progress
@@ -116,7 +116,7 @@ func (s *scaling) plan(options kvstore.PushOptions, steps uint64, alone bool) kv
 		x.gains[g] = min(noise.Gain(scale), mostFactor)
 	}
 	x.rate = s.optimizer.LearningRateBy(steps, s.progress.Steps) * x.factors[0]
-	if x.still = s.standing.due(steps, s.store.NumWorkers(), alone, s.every); x.still {
+	if x.still = s.still.due(steps, s.store.NumWorkers(), alone, s.every); x.still {
 		clear(x.factors)
 		x.gain, s.stood = 0, steps+1
 	}
@@ -245,7 +245,7 @@ func (s *scaling) perWeight(key string) float64 {
 	return examples / weight
 }
 
-// standing says which steps leave the parameters where they are.
+// stillSteps says which steps leave the parameters where they are.
 //
 // With one micro-gradient a step the servers compare one round in 32 with the one before. Any
 // update between the two is in their difference: the second gradient is smaller along the first
@@ -253,7 +253,7 @@ func (s *scaling) perWeight(key string) float64 {
 // if it were zero, or less. The factor of 0 in the first of the two makes them two micro-gradients
 // at the same parameters. Such a step is no progress; a velocity stays as it is, too. Where the
 // batch cannot grow, nothing depends on the noise, and no step stands still.
-type standing struct{ batchGrows bool }
+type stillSteps struct{ batchGrows bool }
 
 const (
 	// stillEvery is the servers' period of measuring a round with one micro-gradient against the
@@ -268,7 +268,7 @@ const (
 
 // due reports whether the step after so many stands still. every is 1 where gradients are not
 // preconditioned; else each worker's gradient is one micro-gradient in any case.
-func (s standing) due(steps uint64, workers int, alone bool, every uint64) bool {
+func (s stillSteps) due(steps uint64, workers int, alone bool, every uint64) bool {
 	if !s.batchGrows || workers != 1 || steps%stillEvery != 0 {
 		return false
 	}

@@ -74,7 +74,7 @@ func TestAStepStandsStillWhereItsNoiseIsADifference(t *testing.T) {
 		{true, 64, 1, false, 1, false}, {true, 64, 2, true, 1, false}, {false, 64, 1, true, 1, false},
 		{true, 32, 1, false, 4, true}, {true, 0, 1, true, 4, false},
 	} {
-		if got := (standing{c.grows}).due(c.steps, c.work, c.alone, c.every); got != c.want {
+		if got := (stillSteps{c.grows}).due(c.steps, c.work, c.alone, c.every); got != c.want {
 			t.Errorf("%+v: stands still %t", c, got)
 		}
 	}
