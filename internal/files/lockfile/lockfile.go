@@ -32,7 +32,9 @@ func Create(path string) (*os.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("lockfile: %w", err)
 		}
-		if err = lock(f, exclusive|wait); err == nil && At(f, path) { // it waits for no more than a removal
+
+		// It waits for a removal at most.
+		if err = lock(f, exclusive|wait); err == nil && At(f, path) {
 			return f, nil
 		}
 		if f.Close(); err != nil {

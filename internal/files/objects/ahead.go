@@ -43,14 +43,20 @@ func (c AheadConfig) withDefaults() AheadConfig {
 type Ahead struct {
 	store Store
 	cfg   AheadConfig
-	ctx   context.Context // of requests, until Close
+
+	// ctx is that of requests, until Close.
+	ctx context.Context
+
 	stop  context.CancelFunc
 	ended sync.WaitGroup // requests under way
 
-	mu      sync.Mutex // guards the rest
-	ranges  map[Range]*aheadRange
-	queue   []*aheadRequest // not begun, in order
-	bytes   int64           // of requests that have begun and are not free
+	mu     sync.Mutex // guards the rest
+	ranges map[Range]*aheadRange
+	queue  []*aheadRequest // not begun, in order
+
+	// bytes counts those of requests that have begun and are not free.
+	bytes int64
+
 	running int
 }
 
@@ -66,7 +72,9 @@ type aheadRange struct {
 type aheadGroup struct {
 	ranges []*aheadRange
 	unread int
-	forget func() bool // the context need not be watched any more
+
+	// forget ends the watch of the context.
+	forget func() bool
 }
 
 // An aheadRequest reads ranges of one object that are near each other.
@@ -80,8 +88,11 @@ type aheadRequest struct {
 	off    int64
 	buf    []byte
 	cancel context.CancelFunc
-	done   chan struct{} // closed when buf or err is there
-	err    error
+
+	// done is closed when buf or err is there.
+	done chan struct{}
+
+	err error
 }
 
 // NewAhead makes an Ahead over a store. Its Close closes the store, too.
@@ -117,7 +128,8 @@ func (a *Ahead) Announce(ctx context.Context, ranges []Range) {
 	var fresh []*aheadRange
 	for _, r := range ranges {
 		if r.Length <= 0 || r.Length > a.cfg.Bytes || r.Off < 0 || r.Length > r.Object.Size-r.Off {
-			continue // The read itself says what is wrong.
+			// The read itself will say what is wrong.
+			continue
 		}
 		entry := a.ranges[r]
 		if entry == nil {
@@ -151,7 +163,9 @@ func merge(fresh []*aheadRange, cfg AheadConfig) []*aheadRequest {
 	var requests []*aheadRequest
 	first := map[*aheadRequest]int{}
 	var last *aheadRequest
-	var start, end, gaps int64 // of last; gaps are the bytes in it that nobody wants
+
+	// start and end are those of last, and gaps are the bytes in it that nobody wants.
+	var start, end, gaps int64
 	for _, r := range sorted {
 		gap, to := max(0, r.Off-end), max(end, r.Off+r.Length)
 		if last == nil || last.object != r.Object || gap > cfg.Gap || to-start > cfg.Longest || 2*(gaps+gap) > to-start {
@@ -305,7 +319,9 @@ func (a *Ahead) use(r Range) *aheadRequest {
 		return request
 	}
 	request.users--
-	a.begin() // The request in front may be one that nobody needs any more.
+
+	// The request in front may be one that nobody needs any more.
+	a.begin()
 	return nil
 }
 

@@ -85,14 +85,20 @@ type Cache struct {
 
 	mu      sync.Mutex // guards the rest
 	fetches map[string]*blockFetch
-	failed  time.Time // when a block could not be kept; zero: not yet
+
+	// failed is when a block could not be kept; zero: not yet.
+	failed time.Time
 }
 
 // A blockFetch is one under way in this process.
 type blockFetch struct {
-	done chan struct{} // closed when data or err is there
-	data []byte        // nil if it was not fetched whole
-	err  error
+	// done is closed when data or err is there.
+	done chan struct{}
+
+	// data is nil if the block was not fetched whole.
+	data []byte
+
+	err error
 }
 
 // NewCache makes a Cache over a store. Its Close closes the store, too.
@@ -154,7 +160,9 @@ func (c *Cache) ReadRange(ctx context.Context, object Info, p []byte, off int64)
 type cacheBlock struct {
 	object      Info
 	off, length int64
-	name        string // of its file
+
+	// name is that of the block's file.
+	name string
 }
 
 func (b cacheBlock) nameIn(url string) string {
@@ -203,7 +211,8 @@ func (c *Cache) readBlock(ctx context.Context, b cacheBlock, p []byte, off int64
 				return nil
 			}
 		case !mine && ctx.Err() == nil && errors.Is(fetch.err, context.Canceled):
-			continue // Whoever fetched it gave up; we do not.
+			// Whoever fetched it gave up, and we do not.
+			continue
 		}
 		// The error is then of the bytes that were asked for.
 		return c.store.ReadRange(ctx, b.object, p, b.off+off)
@@ -227,7 +236,9 @@ func (c *Cache) fromDisk(b cacheBlock, p []byte, off int64) bool {
 	err := readBlockFile(c.path(b), b.length, p, off)
 	if errors.Is(err, errDamaged) {
 		c.cfg.Logger.Warn("a block of the data's cache is damaged; fetching it anew", "object", b.object.Name, "file", c.path(b), "err", err)
-		_ = os.Remove(c.path(b)) // If it cannot be removed, it will be replaced.
+
+		// If it cannot be removed, it will be replaced.
+		_ = os.Remove(c.path(b))
 	}
 	return err == nil
 }

@@ -80,7 +80,8 @@ func readBlockFile(path string, length int64, p []byte, off int64) error {
 		return err
 	}
 	if now := time.Now(); now.Sub(info.ModTime()) > touchAfter {
-		_ = os.Chtimes(path, now, now) // Without it the block goes earlier than it should.
+		// Without the new time the block goes earlier than it should.
+		_ = os.Chtimes(path, now, now)
 	}
 	return nil
 }

@@ -37,7 +37,8 @@ func (s *cacheSpace) keep(path string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = s.cfg.fs.Remove(part) // What is left is removed when files are counted.
+			// What is left is removed when files are counted.
+			_ = s.cfg.fs.Remove(part)
 		}
 	}()
 	f, err := s.cfg.fs.Create(part)

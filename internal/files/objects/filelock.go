@@ -47,6 +47,7 @@ func takeLock(file string) (*fileLock, error) {
 }
 
 func (l *fileLock) unlock() {
-	_ = os.Remove(l.path) // One that stays is taken by the next.
+	// A file that stays is taken by the next one who locks.
+	_ = os.Remove(l.path)
 	_ = l.f.Close()
 }

@@ -49,9 +49,11 @@ func NewHTTP(base *url.URL, cfg HTTPConfig) Store {
 
 // A webServer is the Backend of http and https.
 type webServer struct {
-	base      url.URL
-	client    *http.Client
-	transport *http.Transport // the store's own; nil: the client's
+	base   url.URL
+	client *http.Client
+
+	// transport is the store's own; nil: it is the client's.
+	transport *http.Transport
 }
 
 func (w *webServer) URL() string { return redacted(&w.base) }
@@ -174,7 +176,8 @@ func (w *webServer) Stat(ctx context.Context, name string) (Info, error) {
 		}
 		info.Size = total
 		if info.Size == 0 {
-			info.Version = "" // That of the answer is the error page's.
+			// The version of the answer is that of the error's page.
+			info.Version = ""
 		}
 		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // The connection can be used again.
 		return info, nil

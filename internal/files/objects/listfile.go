@@ -75,7 +75,8 @@ func appendQuoted(b []byte, s string) []byte {
 
 func unquote(s string) (string, error) {
 	if strings.IndexByte(s, '\\') < 0 {
-		return strings.Clone(s), nil // The line goes; the name stays.
+		// The line is let go, and the name stays.
+		return strings.Clone(s), nil
 	}
 	return strconv.Unquote(`"` + s + `"`)
 }
@@ -107,7 +108,9 @@ var errBadList = errors.New("the file is not as it was written")
 func verifyList(f io.Reader, url, prefix string) (count int, err error) {
 	r := bufio.NewReaderSize(f, 64<<10)
 	sum := crc32.New(castagnoli)
-	var line []byte // the line before the one that is read
+
+	// line is the one before the line that is read.
+	var line []byte
 	for n := 0; ; n++ {
 		next, err := readLine(r, nil)
 		if errors.Is(err, io.EOF) && len(next) == 0 {

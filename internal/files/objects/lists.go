@@ -57,8 +57,10 @@ type Lists struct {
 
 	began time.Time
 
-	mu    sync.Mutex      // guards fresh
-	fresh map[string]bool // the prefixes whose lists were made since
+	mu sync.Mutex // guards fresh
+
+	// fresh has the prefixes whose lists were made since.
+	fresh map[string]bool
 }
 
 // NewLists makes a Lists over a store. Its Close closes the store, too.

@@ -134,7 +134,8 @@ func (d *folder) read(ctx context.Context, path string, object Info, p []byte, o
 		good = false
 		return notAFile(info)
 	case statErr == nil && object.Version != "" && version(info) != object.Version:
-		good = false // The name may belong to another file by now.
+		// The name may belong to another file by now.
+		good = false
 		return fmt.Errorf("%w: it was %s, and is %s (time of modification and size)", ErrChanged, object.Version, version(info))
 	case n == len(p):
 		return nil
@@ -201,7 +202,9 @@ type walk struct {
 // byte order of full names: "a-b" comes before what is in "a/".
 type entry struct {
 	name string
-	info fs.FileInfo // of a link's target; nil: not asked for yet
+
+	// info is that of a link's target; nil: it was not asked for yet.
+	info fs.FileInfo
 }
 
 // folder yields what is in one folder, whose objects' names begin with dir, and then with rest.
@@ -212,7 +215,8 @@ func (w *walk) folder(path, dir, rest string, above []fs.FileInfo) error {
 		return err
 	}
 	for i, e := range entries {
-		entries[i] = entry{} // A large folder's names are let go on the way.
+		// The names of a large folder are let go on the way.
+		entries[i] = entry{}
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}

@@ -156,7 +156,9 @@ func localPath(address string) (string, error) {
 	if u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("objects: open %s: got more after the path, want the path alone; write ? as %%3F and # as %%23", redacted(u))
 	}
-	if len(u.Path) > 2 && u.Path[0] == '/' && u.Path[2] == ':' { // file:///C:/data
+
+	// The path of file:///C:/data begins with the drive.
+	if len(u.Path) > 2 && u.Path[0] == '/' && u.Path[2] == ':' {
 		return filepath.FromSlash(u.Path[1:]), nil
 	}
 	if u.Path == "" {

@@ -11,12 +11,17 @@ import (
 // openFiles keeps files open that are read again, the ones used last, within a bound: a folder of a
 // million images has more files than a process may open.
 type openFiles struct {
-	turns chan struct{} // one for each read under way, at most as many as files may be open
+	// turns has one for each read under way, at most as many as files may be open.
+	turns chan struct{}
 
-	mu     sync.Mutex // guards what follows, and the fields of files that say so
+	// mu guards what follows, and the fields of files that say so.
+	mu sync.Mutex
+
 	limit  int
 	byPath map[string]*openFile
-	idle   *list.List // of *openFile that nobody reads, the one used last in front
+
+	// idle has each *openFile that nobody reads, the one used last in front.
+	idle *list.List
 }
 
 // An openFile is a file that is open or about to be.
@@ -26,9 +31,13 @@ type openFile struct {
 	f    *os.File
 	err  error
 
-	readers int           // guarded by openFiles.mu
-	element *list.Element // in idle while there are no readers; guarded by openFiles.mu
-	dropped bool          // closed by its last reader; guarded by openFiles.mu
+	readers int // guarded by openFiles.mu
+
+	// element is the file's in idle while there are no readers. openFiles.mu guards it.
+	element *list.Element
+
+	// dropped says that its last reader closes it. openFiles.mu guards it.
+	dropped bool
 }
 
 func newOpenFiles(limit int) *openFiles {

@@ -21,12 +21,21 @@ type Reader struct {
 	store  Store
 	object Info
 
-	at    int64  // of the next Read
+	// at is where the next Read begins.
+	at int64
+
 	buf   []byte // the bytes from start on
 	start int64
-	size  int           // of the next read ahead
-	ahead chan readDone // the read under way; nil: none
-	next  int64         // where the read under way begins
+
+	// size is that of the next read ahead.
+	size int
+
+	// ahead gets the read under way; nil: there is none.
+	ahead chan readDone
+
+	// next is where the read under way begins.
+	next int64
+
 	spare []byte
 }
 

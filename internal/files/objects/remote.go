@@ -185,7 +185,9 @@ func (r *remote) ReadRange(ctx context.Context, object Info, p []byte, off int64
 		}
 		k, err := io.ReadFull(guard.Body(body), p[n:])
 		n += k
-		_ = body.Close() // All bytes are there, or err says why not.
+
+		// All bytes are there, or err says why they are not.
+		_ = body.Close()
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}

@@ -107,7 +107,9 @@ func (l *remoteList) add(page []Info) error {
 // A listPart is an object, or a folder and all below it.
 type listPart struct {
 	object Info
-	folder string // empty: it is an object
+
+	// folder is empty if the entry is an object.
+	folder string
 }
 
 func folders(parts []listPart) (n int) {

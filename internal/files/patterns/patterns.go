@@ -59,7 +59,9 @@ func (l *List) Unused() (unused []string) {
 
 // A Renaming gives names that match a pattern other names.
 type Renaming struct {
-	Text string // as it was given
+	// Text is the pattern as it was given.
+	Text string
+
 	from *regexp.Regexp
 	to   string
 }

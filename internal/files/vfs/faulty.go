@@ -24,7 +24,9 @@ type Faulty struct {
 	// writes what fits and returns ErrFull. Below zero is no limit.
 	Room int64
 
-	mu   sync.Mutex // guards Room from here on, and done
+	// mu guards done, and Room from here on.
+	mu sync.Mutex
+
 	done int
 }
 

@@ -75,7 +75,8 @@ func WriteFile(fsys FS, path string, write func(io.Writer) error) (err error) {
 	renamed := false
 	defer func() {
 		if err != nil && !renamed {
-			_ = fsys.Remove(temp) // the first error is the one that matters
+			// The first error is the one that matters.
+			_ = fsys.Remove(temp)
 		}
 	}()
 	if err := write(w); err != nil {

@@ -27,12 +27,25 @@ const PingInterval = 500 * time.Millisecond
 
 // Config configures Serve.
 type Config struct {
-	Executable string        // what a Spec with Self runs
-	Lease      time.Duration // silence of the launcher after which it is taken for dead; 0: 4 s; negative: no limit
-	Grace      time.Duration // from SIGTERM to SIGKILL when the launcher is gone; 0: 3 s; at most 500 ms after the Lease has expired or a read failed
-	Drain      time.Duration // from the agent's SIGTERM to the SIGKILL of its processes while the launcher lives; 0: 20 s
-	Adopt      bool          // adopt and kill orphaned descendants; only for a process that is nothing but an agent
-	Logger     *slog.Logger  // slog.Default()
+	Executable string // what a Spec with Self runs
+
+	// Lease is the silence after which the launcher is taken for dead; 0: 4 s; negative: there is
+	// no limit.
+	Lease time.Duration
+
+	// Grace is the time from SIGTERM to SIGKILL when the launcher is gone; 0: 3 s. It is at most
+	// 500 ms after the Lease has expired or a read has failed.
+	Grace time.Duration
+
+	// Drain is the time from the agent's SIGTERM to the SIGKILL of its processes while the launcher
+	// lives; 0: 20 s.
+	Drain time.Duration
+
+	// Adopt says that orphaned descendants are adopted and killed. It is only for a process that is
+	// nothing but an agent.
+	Adopt bool
+
+	Logger *slog.Logger // slog.Default()
 
 	// GPUs lists the UUIDs of this machine's GPUs; nil: gpus.Installed.
 	GPUs func() ([]string, error)

@@ -43,9 +43,12 @@ type Client struct {
 	host  string
 	hello Hello
 	in    io.WriteCloser
-	queue frameQueue // to the agent
-	stop  func()     // ends the writer
-	gone  chan struct{}
+
+	// queue has the frames that go to the agent.
+	queue frameQueue
+
+	stop func() // ends the writer
+	gone chan struct{}
 
 	mu        sync.Mutex // guards the rest
 	last      uint32
@@ -222,7 +225,9 @@ func (c *Client) read(r io.Reader) {
 	if !errors.Is(err, io.EOF) {
 		c.lost = fmt.Errorf("%w: %w", c.lost, err)
 	}
-	close(c.gone) // before done of the processes: its readers look at Gone
+
+	// It is closed before done of the processes, whose readers look at Gone.
+	close(c.gone)
 	for _, h := range c.processes {
 		h.exit = process.Exit{Code: 255, Lost: true, Err: fmt.Sprintf("connection to %s lost", c.host)}
 		close(h.done)
@@ -273,7 +278,8 @@ func (h *handle) Exit() process.Exit {
 }
 
 func (h *handle) Signal(sig syscall.Signal) {
-	h.client.send(kindSignal, h.number, signalBody{int(sig)}) // an agent that is gone has killed it
+	// An agent that is gone has killed the process.
+	h.client.send(kindSignal, h.number, signalBody{int(sig)})
 }
 
 func (h *handle) deliver(k kind, body []byte) error {

@@ -14,8 +14,10 @@ import (
 // exitReports is the folder for what the children say of their ends (package exitreport). It is
 // made for the first child.
 type exitReports struct {
-	once   sync.Once
-	folder *scratch.Folder // nil: there is none
+	once sync.Once
+
+	// folder is nil if there is none.
+	folder *scratch.Folder
 }
 
 // exitReport is the path of a child's file, which does not exist yet; empty: the folder could not
@@ -31,7 +33,9 @@ func (s *server) exitReport(number uint32) string {
 		return ""
 	}
 	path := filepath.Join(s.folder.Path, fmt.Sprint(number))
-	_ = os.Remove(path) // that of a child with the same number whose end was not waited for
+
+	// The file may be that of a child with the same number whose end was not waited for.
+	_ = os.Remove(path)
 	return path
 }
 

@@ -19,19 +19,32 @@ type kind uint8
 
 const (
 	// launcher to agent
-	kindStart  kind = 'S' // process.Spec: start it under the frame's number
-	kindSignal kind = 'K' // signalBody: to the process of that number and its group
-	kindPing   kind = 'P' // nothing: the launcher lives
-	kindAsk    kind = 'Q' // Question
-	kindNoted  kind = 'N' // nothing: it has taken the notice, and lets the processes leave
+	// kindStart has a process.Spec, which is started under the frame's number.
+	kindStart kind = 'S'
+
+	// kindSignal has a signalBody for the process of that number and its group.
+	kindSignal kind = 'K'
+
+	// kindPing is empty: the launcher lives.
+	kindPing kind = 'P'
+
+	kindAsk kind = 'Q' // Question
+
+	// kindNoted is empty: the launcher has taken the notice, and lets the processes leave.
+	kindNoted kind = 'N'
 
 	// agent to launcher
-	kindHello   kind = 'h' // Hello: the first frame
+	// kindHello has a Hello, and is the first frame.
+	kindHello kind = 'h'
+
 	kindStarted kind = 's' // startedBody
 	kindStdout  kind = 'o' // bytes
 	kindStderr  kind = 'e' // bytes
 	kindReport  kind = 'r' // bytes
-	kindExit    kind = 'x' // exitBody: the last frame of a number
+
+	// kindExit has an exitBody, and is the last frame of a number.
+	kindExit kind = 'x'
+
 	kindAnswer  kind = 'a' // Answer
 	kindLeaving kind = 'l' // Notice
 )
@@ -72,10 +85,12 @@ func (e exitBody) exit() process.Exit {
 
 // Hello describes the agent's machine.
 type Hello struct {
-	Hostname      string
-	PID           int
-	Dir           string // the agent's working directory
-	SSHConnection string // $SSH_CONNECTION: client address and port, server address and port
+	Hostname string
+	PID      int
+	Dir      string // the agent's working directory
+
+	// SSHConnection is $SSH_CONNECTION: the client's address and port, and the server's.
+	SSHConnection string
 }
 
 func appendFrame(b []byte, k kind, number uint32, body []byte) []byte {

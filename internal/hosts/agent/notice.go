@@ -10,19 +10,34 @@ import (
 
 // A Notice says that the agent's host is about to be taken away, or may be.
 type Notice struct {
-	Code string        // one of the codes below; no one leaves for another one, which Known does not know
-	Text string        // what was said, and by whom, for people
-	Left time.Duration // until the host's processes are ended; 0: not known
+	// Code is one of the codes below. A host does not leave for another one, which Known does not
+	// know.
+	Code string
+
+	// Text is for people: what was said, and by whom.
+	Text string
+
+	// Left is the time until the host's processes are ended; 0: it is not known.
+	Left time.Duration
+
 	// Withdrawn takes the notices before it back: the host stays.
 	Withdrawn bool `json:",omitempty"`
 }
 
 // The codes of a Notice.
 const (
-	NoticeTerminated  = "terminated"  // the agent was told to end, as on a shutdown of its host or when its pod is evicted
-	NoticePreempted   = "preempted"   // the provider takes the machine back: a spot machine
-	NoticeMaintenance = "maintenance" // the provider restarts the machine, or moves it to other hardware
-	NoticeAtRisk      = "risk"        // the provider may take the machine back before long
+	// NoticeTerminated says that the agent was told to end, as on a shutdown of its host or when
+	// its pod is evicted.
+	NoticeTerminated = "terminated"
+
+	// NoticePreempted says that the provider takes a spot machine back.
+	NoticePreempted = "preempted"
+
+	// NoticeMaintenance says that the provider restarts the machine, or moves it to other hardware.
+	NoticeMaintenance = "maintenance"
+
+	// NoticeAtRisk says that the provider may take the machine back before long.
+	NoticeAtRisk = "risk"
 )
 
 // Known reports whether the notice has one of the codes.
@@ -35,8 +50,10 @@ func (n *Notice) Known() bool {
 }
 
 const (
-	maxNoticeText = 500            // bytes
-	maxNoticeLeft = 24 * time.Hour // more is not known of any provider
+	maxNoticeText = 500 // bytes
+
+	// maxNoticeLeft is more than any provider is known to give.
+	maxNoticeLeft = 24 * time.Hour
 
 	// noteTime is how long an agent that was told to end waits for the launcher to take its
 	// notice, before it tells its processes itself.
@@ -73,7 +90,8 @@ func (c *Client) Leaving() <-chan Notice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listened = true; len(c.notices) > 0 {
-		c.send(kindNoted, 0, nil) // an agent that is gone needs no answer
+		// An agent that is gone needs no answer.
+		c.send(kindNoted, 0, nil)
 	}
 	return c.notices
 }
@@ -90,7 +108,9 @@ func (c *Client) notice(body []byte) error {
 	case <-c.notices:
 	default:
 	}
-	c.notices <- n // it has room for one, and only this goroutine fills it
+
+	// There is room for one, and only this goroutine fills it.
+	c.notices <- n
 	if c.listened {
 		c.send(kindNoted, 0, nil)
 	}

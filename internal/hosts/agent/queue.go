@@ -8,7 +8,8 @@ const queued = 16 << 10
 
 // A frameQueue holds frames that wait to be sent.
 type frameQueue struct {
-	filled chan struct{} // has something while there are frames; of size 1
+	// filled has something while there are frames. Its size is 1.
+	filled chan struct{}
 
 	mu     sync.Mutex // guards the rest
 	frames [][]byte

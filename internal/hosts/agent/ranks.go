@@ -18,7 +18,7 @@ var (
 		"OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_plm", "PRTE_", "PMIX_", // Open MPI and its runtimes
 		"PMI_", "PMI2_", "HYDRA_", "HYDI_", "MV2_COMM_WORLD_", // MPICH, Intel MPI, MVAPICH
 		"PALS_", "FLUX_TASK_", "JSM_", // launchers of HPE, Flux, IBM
-		"SLURM_STEP", "SLURM_SRUN_COMM_", // a step; SLURM_STEPID, too
+		"SLURM_STEP", "SLURM_SRUN_COMM_", // of a step; STEPID, too
 	}
 	// rankNames are the others.
 	rankNames = map[string]bool{

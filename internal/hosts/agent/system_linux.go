@@ -80,7 +80,9 @@ func (s *server) killDescendants(limit time.Duration) {
 		if living == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // the kernel notifies only of direct children
+
+		// The kernel notifies only of direct children.
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 

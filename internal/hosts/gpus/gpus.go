@@ -32,9 +32,15 @@ const Folder = "/proc/driver/nvidia/gpus"
 
 // A Request is what --gpus asks for: one of its fields is set. The zero Request asks for nothing.
 type Request struct {
-	Each  int      // so many for each worker; below 0: no worker gets one
-	Auto  bool     // those of a host are divided over its workers; where there are none, workers get none
-	UUIDs []string // these and no others, divided as with Auto; a host with none of them is an error
+	// Each is the number of GPUs of each worker; below 0: no worker gets one.
+	Each int
+
+	// Auto divides those of a host over its workers. Where there are none, workers get none.
+	Auto bool
+
+	// UUIDs are the only ones that are used, divided as with Auto. A host with none of them is an
+	// error.
+	UUIDs []string
 }
 
 // maxEach bounds the GPUs of one worker: no machine has more.
@@ -77,8 +83,13 @@ func (r Request) Empty() bool { return r.Each == 0 && !r.Auto && len(r.UUIDs) ==
 // empty Request a worker gets all GPUs within the limit.
 type Want struct {
 	Request
-	Slot, Workers int // the worker's place among those of its host
-	Limit         int // only the first so many of the host's GPUs may be used (gpus= of a hosts file); 0: all, below 0: none
+
+	// Slot and Workers are the worker's place among those of its host.
+	Slot, Workers int
+
+	// Limit says that only the first so many of the host's GPUs may be used (gpus= of a hosts
+	// file); 0: all of them; below 0: none.
+	Limit int
 }
 
 // Variable is the environment variable for the worker, by the GPUs that its host has.
@@ -162,7 +173,9 @@ func List(folder string, smi func() ([]byte, error)) ([]string, error) {
 		return nil, fmt.Errorf("list GPUs: %w", err)
 	}
 	var found []string
-	for _, e := range entries { // names are places on the bus, in order
+
+	// The names are places on the bus, in order.
+	for _, e := range entries {
 		text, err := os.ReadFile(filepath.Join(folder, e.Name(), "information"))
 		if err != nil {
 			return nil, fmt.Errorf("list GPUs: %w", err)

@@ -30,11 +30,16 @@ var (
 
 // A GPU is what is known of one GPU at one time. Numbers that are not known are NaN.
 type GPU struct {
-	Index       int // in the driver's order, that of the bus: not that of cuda:0
+	// Index is in the driver's order, that of the bus, which is not that of cuda:0.
+	Index int
+
 	UUID, Name  string
 	MemoryUsed  float64 // bytes
 	MemoryTotal float64
-	Load        float64 // share of the last second or so in which anything ran, 0 to 1
+
+	// Load is the share of the last second or so in which anything ran, 0 to 1.
+	Load float64
+
 	Temperature float64 // °C
 	Power       float64 // W
 }

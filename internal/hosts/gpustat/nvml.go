@@ -98,7 +98,9 @@ func (r *Reader) read(i int, d nvml.Device) GPU {
 			g.Load = float64(v.Gpu) / 100
 		}
 	}
-	if r.has("nvmlDeviceGetTemperature") { // still there in drivers of CUDA 13, where its successor is newer than some
+
+	// Drivers of CUDA 13 still have it, and some of them do not have its successor.
+	if r.has("nvmlDeviceGetTemperature") {
 		if v, ret := d.GetTemperature(nvml.TEMPERATURE_GPU); ret == nvml.SUCCESS {
 			g.Temperature = float64(v)
 		}

@@ -35,13 +35,25 @@ import (
 
 // A Host is one line of a hosts file.
 type Host struct {
-	User  string // login name; empty: from the ssh configuration
-	Name  string // host name or address, without brackets
-	Port  int    // of sshd; 0: from the ssh configuration
-	Slots int    // workers that may run there; 0: not given
-	GPUs  int    // GPUs that may be used there; 0: not given, NoGPUs: none
-	CPUs  int    // processors that may be used there; 0: not given
-	Line  int    // line number in the file, from 1
+	// User is the login name; empty: the ssh configuration says it.
+	User string
+
+	Name string // host name or address, without brackets
+
+	// Port is that of sshd; 0: the ssh configuration says it.
+	Port int
+
+	// Slots is the number of workers that may run there; 0: it is not given.
+	Slots int
+
+	// GPUs is the number of GPUs that may be used there; 0: it is not given; NoGPUs: none.
+	GPUs int
+
+	// CPUs is the number of processors that may be used there; 0: it is not given.
+	CPUs int
+
+	// Line is the number of its line in the file, from 1.
+	Line int
 }
 
 // NoGPUs in Host.GPUs means that no GPU of the host may be used, which a hosts file writes as
@@ -104,7 +116,9 @@ func plain(name string) string {
 // line without slots= sets no limit.
 func Merge(all []Host) []Host {
 	var merged []Host
-	index := make(map[Host]int) // in merged, by Key
+
+	// index is the place in merged, by Key.
+	index := make(map[Host]int)
 	for _, h := range all {
 		i, ok := index[h.Key()]
 		if !ok {
@@ -147,10 +161,14 @@ func Parse(r io.Reader, path string) ([]Host, error) {
 		return nil, fmt.Errorf("hosts file %s is UTF-16; save it as UTF-8", path)
 	}
 	var all []Host
-	first := make(map[Host]Host) // by Key
+
+	// first is by Key.
+	first := make(map[Host]Host)
 	for i, line := range strings.Split(lineEnds.Replace(string(b)), "\n") {
 		line, _, _ = strings.Cut(line, "#")
-		line = strings.TrimLeft(line, byteOrderMark) // it is inside the file where files were concatenated
+
+		// The mark is inside the file where files were concatenated.
+		line = strings.TrimLeft(line, byteOrderMark)
 		fields := strings.Fields(line)
 		if len(fields) == 0 {
 			continue
@@ -251,7 +269,9 @@ func ParseHost(s string) (Host, error) {
 			return Host{}, err
 		}
 	}
-	if strings.Contains(h.Name, ":") { // only a whole IPv6 address may hold colons
+
+	// Only a whole IPv6 address may hold colons.
+	if strings.Contains(h.Name, ":") {
 		addr, zone, zoned := strings.Cut(h.Name, "%")
 		if net.ParseIP(addr) == nil {
 			return Host{}, fmt.Errorf("%q is neither host:port nor an IPv6 address; write host:port or [address]:port", s)
@@ -287,7 +307,8 @@ func isName(s string) bool {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_', c == '%':
 		case c >= 0x80 && (unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsDigit(c)): // an internationalised name
-		default: // invisible characters, too, and bytes that are not UTF-8
+		default:
+			// The rest has invisible characters, or bytes that are not UTF-8.
 			return false
 		}
 	}

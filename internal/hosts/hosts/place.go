@@ -4,8 +4,11 @@ import "fmt"
 
 // A Placement says which host each rank runs on.
 type Placement struct {
-	Workers []Host // by rank
-	Servers []Host // by rank
+	// Workers are by rank.
+	Workers []Host
+
+	// Servers are by rank.
+	Servers []Host
 }
 
 // Place assigns workers and servers to hosts, ranks in the order of the hosts.

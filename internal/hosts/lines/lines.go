@@ -34,12 +34,24 @@ const BarInterval = 5 * time.Second
 
 // Config configures a Merger.
 type Config struct {
-	Stdout, Stderr           io.Writer          // nil: dropped
-	ColorStdout, ColorStderr bool               // colour the names, as terminals read it
-	JSON                     bool               // write each line of a process, of whichever stream, to Stdout as a control.Line
-	LogJSON                  bool               // Stderr is a log of JSON lines: package joblog says what becomes of a process's lines
-	Each                     func(control.Line) // if not nil, it gets the lines, too, one at a time
-	Now                      func() time.Time
+	// Stdout and Stderr get the lines; nil: they are dropped.
+	Stdout, Stderr io.Writer
+
+	// ColorStdout and ColorStderr say that the names have colours, as terminals read them.
+	ColorStdout, ColorStderr bool
+
+	// JSON says that each line of a process, of whichever stream, is written to Stdout as a
+	// control.Line.
+	JSON bool
+
+	// LogJSON says that Stderr is a log of JSON lines. Package joblog says what becomes of a
+	// process's lines.
+	LogJSON bool
+
+	// Each gets the lines, too, one at a time, if it is not nil.
+	Each func(control.Line)
+
+	Now func() time.Time
 }
 
 // A Merger writes whole lines of several Streams. Its methods may be called together.
@@ -47,13 +59,19 @@ type Merger struct {
 	cfg            Config
 	stdout, stderr *sink
 	hurry          chan struct{} // closed by Hurry
-	once           sync.Once     // of Hurry
 
-	mu    sync.Mutex // guards what the sinks hold, and the rest
+	// once is for Hurry.
+	once sync.Once
+
+	// mu guards what the sinks hold, and the rest.
+	mu sync.Mutex
+
 	width int
 	hold  bool
 	held  []heldLine
-	bytes int // of held
+
+	// bytes is the number of bytes of held.
+	bytes int
 }
 
 type heldLine struct {
@@ -86,7 +104,9 @@ const plain = "\x1b[0m"
 
 // A Source is a process whose output is taken.
 type Source struct {
-	Name string // "worker 0": before its lines
+	// Name stands before its lines, such as "worker 0".
+	Name string
+
 	Role string // worker, server, scheduler or prepare
 	Rank int
 
@@ -102,15 +122,23 @@ type Stream struct {
 	out    *sink
 	kind   string // control.Stdout or control.Stderr
 	source Source // guarded by m.mu, as pid is
-	pid    int    // 0: not known
-	color  string
-	line   []byte // held back
-	cut    bool   // the line's first pieces are out
-	draft  []byte // what the last carriage return took back
+
+	// pid is 0 if it is not known.
+	pid int
+
+	color string
+	line  []byte // held back
+	cut   bool   // the line's first pieces are out
+
+	// draft is what the last carriage return took back.
+	draft []byte
+
 	shown  time.Time
 	lastMu sync.Mutex // guards the rest
 	last   string
-	panic  bool // last is why a Go program died; its goroutines follow
+
+	// panic says that last is why a Go program died. Its goroutines follow.
+	panic bool
 }
 
 // Stdout takes the standard output of a process; number picks its colour.
@@ -169,7 +197,8 @@ func (s *Stream) Write(p []byte) (int, error) {
 		switch {
 		case p[i] == '\n':
 			s.end()
-		case len(s.line) > 0: // of several carriage returns the first one counts
+		case len(s.line) > 0:
+			// Of several carriage returns the first one counts.
 			s.back()
 		}
 		p = p[i+1:]
@@ -184,7 +213,9 @@ func (s *Stream) hold(p []byte) {
 		s.line = append(s.line, p[:n]...)
 		p = p[n:]
 		whole := len(s.line)
-		for range utf8.UTFMax - 1 { // not in the middle of a character
+
+		// The cut is not in the middle of a character.
+		for range utf8.UTFMax - 1 {
 			if r, size := utf8.DecodeLastRune(s.line[:whole]); r != utf8.RuneError || size != 1 {
 				break
 			}

@@ -10,8 +10,10 @@ const hurryTime = 200 * time.Millisecond
 
 // A sink is where lines go: one of the two streams of the launcher.
 type sink struct {
-	w     io.Writer
-	stuck chan struct{} // closed when the write that was given up has ended; nil: none was
+	w io.Writer
+
+	// stuck is closed when the write that was given up has ended; nil: none was given up.
+	stuck chan struct{}
 }
 
 // write writes b, which is not used again by anybody. It waits for as long as that takes, but after

@@ -16,15 +16,34 @@ import (
 
 // A Spec is one process to be started. It travels to other hosts as JSON.
 type Spec struct {
-	Name    string     // "worker 0": in messages
-	Dir     string     // working directory; empty: the agent's
-	Command []string   // program and arguments; no shell reads them
-	Self    bool       // Command holds arguments for the launch program itself
-	Env     []string   // NAME=VALUE, added to the agent's environment; the last of a NAME counts
-	Sharers int        // if above 1 and nobody set GOMAXPROCS, that becomes the number of its processors divided by this, at least 1
-	GPUs    *gpus.Want // if not nil, the process sees these GPUs of its machine and no others
-	CPUs    int        // if above 0, the process runs on the first so many of its machine's processors, or on all if there are fewer
-	Report  bool       // give the process a pipe for reports, see ReportEnv
+	// Name is for messages, such as "worker 0".
+	Name string
+
+	// Dir is the working directory; empty: it is the agent's.
+	Dir string
+
+	// Command is a program and its arguments. No shell reads them.
+	Command []string
+
+	// Self says that Command has arguments for the launch program itself.
+	Self bool
+
+	// Env are NAME=VALUE, added to the agent's environment. The last of a NAME counts.
+	Env []string
+
+	// Sharers is the number of processes that share the processors. If it is above 1 and nobody set
+	// GOMAXPROCS, that becomes the number of processors divided by it, at least 1.
+	Sharers int
+
+	// GPUs are the only ones of its machine that the process sees, if it is not nil.
+	GPUs *gpus.Want
+
+	// CPUs is how many of its machine's processors the process runs on, or on all if there are
+	// fewer; 0: on all.
+	CPUs int
+
+	// Report gives the process a pipe for reports (see ReportEnv).
+	Report bool
 }
 
 // ReportEnv names the variable that holds the number of the file descriptor a process started with
@@ -49,16 +68,27 @@ func PassedOn(lookup func(string) (string, bool)) (env []string) {
 // Output takes what a process writes. Each writer is called from one goroutine; nil drops it.
 type Output struct {
 	Stdout, Stderr, Report io.Writer
-	Started                func(pid int) // if not nil, it is called before any of it is written
+
+	// Started is called before any of the output is written, if it is not nil.
+	Started func(pid int)
 }
 
 // An Exit is how a process ended.
 type Exit struct {
-	Code    int            // exit code, if neither of the others is set
-	Signal  syscall.Signal // the signal that killed it
-	Err     string         // why it could not be started, or that its machine was lost
-	Lost    bool           // its machine was lost, and the process with it
-	Elapsed time.Duration  // from its start
+	// Code is the exit code, if neither of the others is set.
+	Code int
+
+	Signal syscall.Signal // the signal that killed it
+
+	// Err is why it could not be started, or that its machine was lost.
+	Err string
+
+	// Lost says that its machine was lost, and the process with it.
+	Lost bool
+
+	// Elapsed is the time since its start.
+	Elapsed time.Duration
+
 	// Report is what the process said of its end; none: nothing.
 	Report exitreport.Report
 }

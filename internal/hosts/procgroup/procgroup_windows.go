@@ -18,8 +18,10 @@ func Own(cmd *exec.Cmd) {
 // system is the job object of the group, in Windows' sense of the word: a process that a member
 // starts is a member.
 type system struct {
-	mu  sync.Mutex     // guards job
-	job windows.Handle // 0: closed
+	mu sync.Mutex // guards job
+
+	// job is 0 when it is closed.
+	job windows.Handle
 }
 
 func (s *system) prepare() (err error) {

@@ -22,7 +22,8 @@ type Source struct {
 func (s Source) patterns() []string {
 	all := []string{"--exclude=.git"}
 	for _, path := range s.Exclude {
-		if strings.ContainsAny(path, "*?[") { // only then a backslash is not itself
+		// Only with these characters a backslash is not itself.
+		if strings.ContainsAny(path, "*?[") {
 			path = wildcards.Replace(path)
 		}
 		all = append(all, "--exclude=/"+path)

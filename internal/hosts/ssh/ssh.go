@@ -30,17 +30,24 @@ import (
 
 // Config configures a Method.
 type Config struct {
-	Command    []string // the ssh client with options; "ssh"
-	Executable string   // the launch program to copy to hosts
-	AgentArgs  []string // arguments that make it an agent
-	Logger     *slog.Logger
+	// Command is the ssh client with its options, such as "ssh".
+	Command []string
+
+	// Executable is the launch program that is copied to hosts.
+	Executable string
+
+	AgentArgs []string // arguments that make it an agent
+	Logger    *slog.Logger
 }
 
 // A Method reaches hosts by ssh. Its methods may be called together.
 type Method struct {
-	cfg  Config
-	once sync.Once // for the next three
-	sum  string    // hexadecimal, of the executable
+	cfg Config
+
+	// once is for the next three fields.
+	once sync.Once
+
+	sum  string // hexadecimal, of the executable
 	size int64
 	err  error
 }
@@ -91,7 +98,9 @@ func (m *Method) login(h hosts.Host) string {
 func (m *Method) client(h hosts.Host, script string) *exec.Cmd {
 	args := append(m.options(h), "--", m.login(h), "exec /bin/sh -c '"+script+"'")
 	cmd := exec.Command(m.cfg.Command[0], args...)
-	procgroup.Own(cmd) // a terminal's Ctrl-C is for the launcher
+
+	// A terminal's Ctrl-C is for the launcher.
+	procgroup.Own(cmd)
 	cmd.WaitDelay = time.Second
 	return cmd
 }
@@ -196,7 +205,9 @@ func (m *Machine) Close() error {
 		if m.err = m.Client.Close(ctx); m.err != nil {
 			m.cmd.Process.Kill()
 		}
-		m.cmd.Wait() // the exit code of ssh adds nothing to what the agent reported
+
+		// The exit code of ssh adds nothing to what the agent reported.
+		m.cmd.Wait()
 	})
 	return m.err
 }

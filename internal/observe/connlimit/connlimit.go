@@ -18,9 +18,13 @@ type Listener struct {
 	net.Listener
 	most int
 
-	mu        sync.Mutex // guards the rest, and the elements of connections
-	strangers *list.List // of *gated, the oldest first
-	members   int        // connections of sessions
+	// mu guards the rest, and the elements of connections.
+	mu sync.Mutex
+
+	// strangers has each *gated without a session, the oldest first.
+	strangers *list.List
+
+	members int // connections of sessions
 }
 
 // New limits the connections of ln to most at once.
@@ -72,9 +76,12 @@ func (g *Listener) Accept() (net.Conn, error) {
 // A gated is a connection of a Listener.
 type gated struct {
 	net.Conn
-	of       *Listener
-	stranger *list.Element // nil: it has a session, or is closed
-	member   bool
+	of *Listener
+
+	// stranger is nil once it has a session or is closed.
+	stranger *list.Element
+
+	member bool
 }
 
 // Close implements net.Conn.

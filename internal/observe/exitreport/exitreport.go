@@ -37,12 +37,18 @@ type Cause string
 
 // The causes.
 const (
-	Usage       Cause = "usage"        // a flag, a variable or a setting cannot be
-	OtherRun    Cause = "other_run"    // the folder has checkpoints of another run
-	NoResume    Cause = "no_resume"    // the checkpoint to resume from is not there, or does not fit this run: another model, data or batch
-	Damaged     Cause = "damaged"      // the checkpoint to resume from is damaged
+	Usage    Cause = "usage"     // a flag, variable or setting is wrong
+	OtherRun Cause = "other_run" // the folder has another run's checkpoints
+
+	// NoResume says that the checkpoint to resume from is not there, or does not fit this run: it
+	// has another model, data or batch.
+	NoResume Cause = "no_resume"
+
+	Damaged     Cause = "damaged"      // the checkpoint is damaged
 	MissingFile Cause = "missing_file" // a file is not there
-	Program     Cause = "program"      // another one, by the program's own decision
+
+	// Program is another cause, by the program's own decision.
+	Program Cause = "program"
 
 	// Checkpointed is no error: the process stopped as it was asked to, and its job has a
 	// complete checkpoint after Steps steps.

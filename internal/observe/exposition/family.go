@@ -34,7 +34,9 @@ type Family struct {
 	Type   string   // counter, gauge or histogram
 	Labels []string // besides rank, host and node
 
-	Role   string // control's word: worker or server
+	// Role is control's word: worker or server.
+	Role string
+
 	Metric telemetry.Metric
 }
 

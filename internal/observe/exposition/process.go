@@ -11,7 +11,10 @@ import (
 // A Process says whose measurements are written.
 type Process struct {
 	Role string // Worker or Server
-	Rank int    // below 0: none yet, written as it is
+
+	// Rank is below 0 if there is none yet, and is written as it is.
+	Rank int
+
 	Host string
 	Node uint64
 }

@@ -14,7 +14,9 @@ import (
 
 // Limits of a server: strangers may reach its port.
 const (
-	maxConns    = 16 // at once; one more closes the oldest
+	// maxConns are those open at once. One more closes the oldest.
+	maxConns = 16
+
 	maxHeader   = 16 << 10
 	readTimeout = 5 * time.Second
 	// writeTimeout is for a slow reader; an answer has some 20 KB.
@@ -40,7 +42,9 @@ func Listen(addr string, whose func() Process, measure func() telemetry.Record, 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", ContentType)
-		_ = Write(w, whose(), measure()) // a scraper that is gone needs no answer
+
+		// A scraper that is gone needs no answer.
+		_ = Write(w, whose(), measure())
 	})
 	e := &Endpoint{ln: ln, served: make(chan error, 1), http: http.Server{Handler: mux, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
 		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug)}}

@@ -47,7 +47,8 @@ func Process() *slog.Logger {
 
 // process is the one JSON logger of a process, as slog.Default is its one text logger.
 var process = sync.OnceValue(func() *slog.Logger {
-	level, _, _ := Level(os.Getenv) // Default and launch say what is wrong with it
+	// Default and launch say what is wrong with the level.
+	level, _, _ := Level(os.Getenv)
 	return New(os.Stderr, level, FromEnv(os.Getenv))
 })
 

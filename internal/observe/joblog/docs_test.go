@@ -76,7 +76,7 @@ func constants(t *testing.T) map[string]string {
 		if err != nil || strings.Trim(code, "abcdefghijklmnopqrstuvwxyz_") != "" {
 			t.Errorf("%s is %q, want small letters and _", spec.Names[0].Name, code)
 		}
-		if spec.Comment.Text() == "" {
+		if spec.Doc.Text()+spec.Comment.Text() == "" {
 			t.Errorf("%s has no comment", spec.Names[0].Name)
 		}
 		codes[spec.Names[0].Name] = code

@@ -16,12 +16,24 @@ import (
 
 // An Identity says who writes a line.
 type Identity struct {
-	Job     string // ID; empty: there is no job, or none yet
-	Role    string // worker, server, scheduler, prepare, launcher or tune
-	Rank    int    // -1: it has none yet
-	Process uint32 // the number that launch gave the process, never used again in the job; 0: it was started by hand, or is launch
-	PID     int    // as its host numbers it; 0: not known
-	Host    string // as the job's nodes call it
+	// Job is the job's ID; empty: there is no job, or none yet.
+	Job string
+
+	// Role is worker, server, scheduler, prepare, launcher or tune.
+	Role string
+
+	// Rank is -1 if there is none yet.
+	Rank int
+
+	// Process is the number that launch gave the process, never used again in the job; 0: it was
+	// started by hand, or is launch.
+	Process uint32
+
+	// PID is as its host numbers it; 0: it is not known.
+	PID int
+
+	// Host is as the job's nodes call it.
+	Host string
 }
 
 // FromEnv is the Identity of this process: that of a node as the environment of a job describes it,
@@ -97,9 +109,13 @@ type writer struct {
 
 // A handler writes JSON lines.
 type handler struct {
-	out    slog.Handler // has no attributes and groups of its own
-	who    *writer
-	groups []group // the first one is the line itself
+	// out has no attributes and groups of its own.
+	out slog.Handler
+
+	who *writer
+
+	// groups begin with the line itself.
+	groups []group
 }
 
 // A group has attributes that were given with Logger.With.
@@ -160,7 +176,8 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 // apart renames an attribute that has a reserved name, and one that has spaces in its name. Events
 // have the names that they are to have.
 func apart(a slog.Attr) slog.Attr {
-	if a.Key == "" && !IsEvent(a) { // the attributes of a group without a name are the line's own
+	// The attributes of a group without a name are the line's own.
+	if a.Key == "" && !IsEvent(a) {
 		a.Value = a.Value.Resolve()
 		if a.Value.Kind() == slog.KindGroup {
 			inner := slices.Clone(a.Value.Group())

@@ -24,12 +24,15 @@ const TimeFormat = "2006-01-02 15:04:05,000"
 
 // A Handler is a slog.Handler.
 type Handler struct {
-	mu     *sync.Mutex // guards out
-	out    io.Writer
-	level  slog.Leveler
-	prefix string // of keys, from groups
-	attrs  string // already written
-	skip   func(slog.Attr) bool
+	mu    *sync.Mutex // guards out
+	out   io.Writer
+	level slog.Leveler
+
+	// prefix is that of keys, from groups.
+	prefix string
+
+	attrs string // already written
+	skip  func(slog.Attr) bool
 }
 
 // New makes a Handler that writes records of at least level to out; each is one Write. Attributes
@@ -48,7 +51,8 @@ func (h *Handler) Handle(_ context.Context, r slog.Record) error {
 	b.WriteByte(' ')
 	name := r.Level.String()
 	if r.Level == slog.LevelWarn {
-		name = "WARNING" // as Python has it
+		// Python writes it in this way.
+		name = "WARNING"
 	}
 	b.WriteString(name)
 	b.WriteByte(' ')

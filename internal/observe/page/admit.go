@@ -69,7 +69,8 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, refuse func(int, 
 	}
 	secret, ok := s.guard.open(query.Get(tokenName))
 	if !ok {
-		if s.inSession(r) { // the browser's user has come back to the address
+		// The browser's user has come back to the address.
+		if s.inSession(r) {
 			http.Redirect(w, r, "/", http.StatusSeeOther)
 			return
 		}

@@ -25,8 +25,10 @@ type Feed interface {
 
 // A Message is one event of the stream.
 type Message struct {
-	Event string // state, update, gone, end, or of another feed
-	Data  []byte // JSON, without line ends
+	// Event is state, update, gone, end, or one of another feed.
+	Event string
+
+	Data []byte // JSON, without line ends
 	// Whole: it replaces all that was shown before, so those who come now need nothing else.
 	Whole bool
 	// Last: nothing comes after it.

@@ -8,8 +8,10 @@ import (
 
 const (
 	every       = time.Second     // between two Polls
-	pollTimeout = 3 * time.Second // of one Poll
-	queued      = 4               // messages that a slow reader may lag behind
+	pollTimeout = 3 * time.Second // for one Poll
+
+	// queued is how many messages a slow reader may lag behind.
+	queued = 4
 )
 
 // A hub polls a feed while someone watches, and hands what comes to all who do.
@@ -18,7 +20,9 @@ type hub struct {
 	came chan struct{} // a watcher has come
 	wg   sync.WaitGroup
 
-	mu       sync.Mutex // guards the rest, and is not held while the feed polls
+	// mu guards the rest. It is not held while the feed polls.
+	mu sync.Mutex
+
 	watchers map[*watcher]struct{}
 	running  bool
 	closed   bool

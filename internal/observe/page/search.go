@@ -31,26 +31,44 @@ const (
 // A SearchState is all that is known of a search.
 type SearchState struct {
 	SearchUpdate
-	Name      string        `json:"name"`
-	Scheduler string        `json:"scheduler"`
-	Suggester string        `json:"suggester"`
-	States    []string      `json:"states"` // of trials; their column has indices
-	Params    []SearchParam `json:"params"`
+	Name      string `json:"name"`
+	Scheduler string `json:"scheduler"`
+	Suggester string `json:"suggester"`
+
+	// States are those of trials, whose column has indices into them.
+	States []string `json:"states"`
+
+	Params []SearchParam `json:"params"`
 }
 
 // A SearchUpdate is what changed. Words, Trials and Progress extend or replace what was there; the
 // rest replaces it.
 type SearchUpdate struct {
-	Elapsed   Precise `json:"elapsed_seconds"` // how long the study has run, summed over all resumes
-	Metric    string  `json:"metric"`          // empty: not known before the first report
-	Larger    bool    `json:"larger"`          // is better
-	Further   string  `json:"further"`         // objectives and constraints, for people: " and smallest latency, with memory <= 12"
-	Planned   int     `json:"planned"`         // how many trials there will be; 0: not known
-	Parallel  int     `json:"parallel"`        // how many may run at once; 0: as many as fit
-	Exhausted bool    `json:"exhausted"`       // no new trials
-	Halted    string  `json:"halted"`          // why the study was ended early
-	Missed    string  `json:"missed"`          // what the deadline has kept from being done, for people
-	Over      bool    `json:"over"`
+	// Elapsed is how long the study has run, summed over all resumes.
+	Elapsed Precise `json:"elapsed_seconds"`
+
+	// Metric is empty if it is not known before the first report.
+	Metric string `json:"metric"`
+
+	Larger bool `json:"larger"` // is better
+
+	// Further are objectives and constraints for people, such as " and smallest latency, with
+	// memory <= 12".
+	Further string `json:"further"`
+
+	// Planned is how many trials there will be; 0: it is not known.
+	Planned int `json:"planned"`
+
+	// Parallel is how many may run at once; 0: as many as fit.
+	Parallel int `json:"parallel"`
+
+	Exhausted bool   `json:"exhausted"` // no new trials
+	Halted    string `json:"halted"`    // why the study was ended early
+
+	// Missed says for people what the deadline has kept from being done.
+	Missed string `json:"missed"`
+
+	Over bool `json:"over"`
 
 	// Words are the texts that columns have indices of. Those of an update come behind the
 	// WordsBefore that the browser has.
@@ -83,26 +101,45 @@ type SearchParam struct {
 // SearchTrials are columns of the same length. Those of a state have all trials by number; those of
 // an update have the trials of Number.
 type SearchTrials struct {
-	Count  int    `json:"count"`  // of all trials
-	Number []int  `json:"number"` // null: all, from 0
-	State  string `json:"state"`  // a digit for each: its index in States
+	Count int `json:"count"` // all trials
 
-	Value     Precises `json:"value"`     // by which a trial is ranked
-	Violation Precises `json:"violation"` // of constraints: trials with more than 0 rank last
-	BestStep  Precises `json:"best_step"`
-	Step      Precises `json:"step"`
-	Reports   []int    `json:"reports"`
-	Attempts  []int    `json:"attempts"`
-	Started   Precises `json:"started_seconds"` // on the study's clock
-	Ended     Precises `json:"ended_seconds"`
-	Trained   Precises `json:"trained_seconds"`
-	Location  []int    `json:"location"` // of Words; -1: none
-	Replicas  []int    `json:"replicas"` // of an elastic job; 0: it is none, or has none
+	// Number is null for all, from 0.
+	Number []int `json:"number"`
+
+	// State has a digit for each, its index in States.
+	State string `json:"state"`
+
+	// Value is the one by which a trial is ranked.
+	Value Precises `json:"value"`
+
+	// Violation is that of constraints. Trials with more than 0 rank last.
+	Violation Precises `json:"violation"`
+
+	BestStep Precises `json:"best_step"`
+	Step     Precises `json:"step"`
+	Reports  []int    `json:"reports"`
+	Attempts []int    `json:"attempts"`
+
+	// Started is on the study's clock.
+	Started Precises `json:"started_seconds"`
+
+	Ended   Precises `json:"ended_seconds"`
+	Trained Precises `json:"trained_seconds"`
+
+	// Location is an index of Words; -1: there is none.
+	Location []int `json:"location"`
+
+	// Replicas are those of an elastic job; 0: it is none, or has none.
+	Replicas []int `json:"replicas"`
 
 	// Why the trial was stopped: the rule, and the value that was held against a bound at a
 	// step; or the class of its failure.
-	Rule      []int    `json:"rule"`    // of Words; -1: none
-	Failure   []int    `json:"failure"` // of Words; -1: none
+	// Rule is an index of Words; -1: there is none.
+	Rule []int `json:"rule"`
+
+	// Failure is an index of Words; -1: there is none.
+	Failure []int `json:"failure"`
+
 	StopStep  Precises `json:"stop_step"`
 	StopValue Precises `json:"stop_value"`
 	StopBound Precises `json:"stop_bound"`
@@ -123,22 +160,28 @@ type SearchProgress struct {
 
 // A SearchHost is a machine that runs trials. Zero of a kind that it does not count.
 type SearchHost struct {
-	Name      string `json:"name"`
-	Running   int    `json:"running"` // trials
-	Slots     int    `json:"slots"`   // 0: no limit
-	SlotsUsed int    `json:"slots_used"`
-	CPUs      int    `json:"cpus"`
-	CPUsUsed  int    `json:"cpus_used"`
-	GPUs      int    `json:"gpus"`
-	GPUsUsed  int    `json:"gpus_used"`
-	Leaving   bool   `json:"leaving"`
+	Name    string `json:"name"`
+	Running int    `json:"running"` // trials
+
+	// Slots is 0 if there is no limit.
+	Slots int `json:"slots"`
+
+	SlotsUsed int  `json:"slots_used"`
+	CPUs      int  `json:"cpus"`
+	CPUsUsed  int  `json:"cpus_used"`
+	GPUs      int  `json:"gpus"`
+	GPUsUsed  int  `json:"gpus_used"`
+	Leaving   bool `json:"leaving"`
 }
 
 // A SearchImportance is how much a parameter decides whether a trial is good.
 type SearchImportance struct {
-	Name   string  `json:"name"`
-	Share  Precise `json:"share"` // of all parameters' together
-	Trials int     `json:"trials"`
+	Name string `json:"name"`
+
+	// Share is that of all parameters together.
+	Share Precise `json:"share"`
+
+	Trials int `json:"trials"`
 }
 
 // SearchCurves are the study's metric over the steps of trials.
@@ -197,16 +240,20 @@ type SearchCheckpoint struct {
 
 // A SearchNote is what happened to a trial. Which fields count depends on its kind.
 type SearchNote struct {
-	At   Precise `json:"at_seconds"`
-	Kind string  `json:"kind"` // start, decision, order, end, requeue or replicas
+	At Precise `json:"at_seconds"`
+
+	// Kind is start, decision, order, end, requeue or replicas.
+	Kind string `json:"kind"`
 
 	Attempt  int    `json:"attempt,omitempty"`
 	Location string `json:"location,omitempty"`
-	// Of a start: the checkpoint it continues from (-1: none), and whose it is.
+
+	// Restore is the step of the checkpoint that a start continues from (-1: none), and Donor is the
+	// trial that wrote it.
 	Restore int `json:"restore"`
 	Donor   int `json:"donor"`
 
-	// Of a decision at a step: what was compared with what, and with which trials.
+	// These are a decision's, at a step: Value was compared with Bound, and with Competitors.
 	Step        int     `json:"step"`
 	Value       Precise `json:"value"`
 	Bound       Precise `json:"bound"`
@@ -214,14 +261,18 @@ type SearchNote struct {
 	Rule        string  `json:"rule,omitempty"`
 	Competitors []int   `json:"competitors,omitempty"`
 	More        int     `json:"more,omitempty"` // further competitors
-	By          int     `json:"by"`             // of an order: the trial whose report led to it
 
-	// Of an end.
+	// By is the trial whose report led to an order.
+	By int `json:"by"`
+
+	// These are an end's.
 	Outcome string `json:"outcome,omitempty"`
 	Failure string `json:"failure,omitempty"`
 	Error   string `json:"error,omitempty"`
 	Retry   bool   `json:"retry,omitempty"`
-	Fresh   bool   `json:"fresh,omitempty"` // of a requeue: it starts over
+
+	// Fresh says that a trial that is queued again starts over.
+	Fresh bool `json:"fresh,omitempty"`
 }
 
 // preciseDigits are those that a float32 has.

@@ -14,8 +14,12 @@ import (
 
 // SearchNews is what a search tells since it was last asked.
 type SearchNews struct {
-	Summary SearchUpdate // without Words, Trials and Progress
-	Rows    []SearchRow  // trials that are new or changed, by number
+	// Summary comes without Words, Trials and Progress.
+	Summary SearchUpdate
+
+	// Rows are trials that are new or changed, by number.
+	Rows []SearchRow
+
 	// Progress has further moments at which the best value became better.
 	Progress SearchProgress
 }
@@ -35,8 +39,11 @@ type SearchSource interface {
 
 // A Search is the Feed of a search.
 type Search struct {
-	page   Page
-	head   SearchState // its Name, Scheduler, Suggester, States and Params
+	page Page
+
+	// head has Name, Scheduler, Suggester, States and Params.
+	head SearchState
+
 	source SearchSource
 
 	mu       sync.Mutex // guards the rest
@@ -148,7 +155,9 @@ func (s *Search) Routes() map[string]http.HandlerFunc {
 
 func (s *Search) serveState(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.take() // streams get it with the next Poll
+
+	// Streams get it with the next Poll.
+	s.take()
 	m := s.whole()
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")

@@ -9,17 +9,26 @@ import (
 // A SearchRow is a trial as its search tells the page about it.
 type SearchRow struct {
 	Number int
-	State  int     // index in the states
-	Value  float64 // by which it is ranked; NaN: none yet
+	State  int // index in the states
+
+	// Value is the one by which it is ranked; NaN: there is none yet.
+	Value float64
+
 	// Violation is above 0 if the trial violates constraints; NaN: no value yet.
 	Violation float64
 	// BestStep and Step are -1 without a report.
 	BestStep, Step, Reports, Attempts int
-	Started, Ended, Trained           float64 // seconds; Ended is 0 until it has
-	Location, Rule, Failure           string
-	Replicas                          int
-	StopStep                          int // -1: it was not stopped by a decision
-	StopValue, StopBound              float64
+
+	// Started, Ended and Trained are in seconds. Ended is 0 until it has.
+	Started, Ended, Trained float64
+
+	Location, Rule, Failure string
+	Replicas                int
+
+	// StopStep is -1 if it was not stopped by a decision.
+	StopStep int
+
+	StopValue, StopBound float64
 	// Params are float64, int64, bool, string or nil (the trial does not have it), by
 	// parameter.
 	Params []any
@@ -28,10 +37,13 @@ type SearchRow struct {
 // rows are all trials, in columns. They are not safe for concurrent use.
 type rows struct {
 	params []SearchParam
-	trials SearchTrials // Number is nil: all
-	state  []byte
-	words  []string
-	index  map[string]int
+
+	// trials has nil for Number, which is all of them.
+	trials SearchTrials
+
+	state []byte
+	words []string
+	index map[string]int
 }
 
 func newRows(params []SearchParam) *rows {

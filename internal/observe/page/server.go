@@ -23,22 +23,32 @@ var embedded embed.FS
 
 // Limits of a server: strangers may reach its port.
 const (
-	maxConns    = 128
-	maxHeader   = 16 << 10
-	readTimeout = 5 * time.Second // of a request's head; there is no body
+	maxConns  = 128
+	maxHeader = 16 << 10
+
+	// readTimeout bounds the head of a request. There is no body.
+	readTimeout = 5 * time.Second
+
 	idleTimeout = 2 * time.Minute
 )
 
 // Config says what a Server shows, and to whom.
 type Config struct {
-	Listen string // host:port; with port 0 the system chooses one
-	Feed   Feed
-	Key    Key // makes and checks tokens: NewKey
+	// Listen is host:port. With port 0 the system chooses one.
+	Listen string
+
+	Feed Feed
+
+	// Key makes and checks tokens (see NewKey).
+	Key Key
+
 	// Certificate is for TLS; nil: plain HTTP, which only a loopback address may have.
 	Certificate *tls.Certificate
 	// Assets has index.html and the files that it needs; nil: those embedded in the program.
 	Assets fs.FS
-	Logger *slog.Logger // nil: slog.Default(). Errors of connections are logged as DEBUG
+
+	// Logger is slog.Default() if it is nil. Errors of connections are logged as DEBUG.
+	Logger *slog.Logger
 }
 
 // ErrPublic is in the chain of Listen's error if Config has no Certificate and other machines can
@@ -55,9 +65,14 @@ var ErrPublic = errors.New("other machines can reach this address, so the page n
 type Server struct {
 	cfg     Config
 	tls     bool
-	private bool     // only this machine reaches it
-	names   []string // that it may be reached by
-	cookie  string   // the name; cookies are not told apart by port
+	private bool // only this machine reaches it
+
+	// names are those by which it may be reached.
+	names []string
+
+	// cookie is its name. Browsers do not tell cookies apart by port.
+	cookie string
+
 	ln      net.Listener
 	http    http.Server
 	mux     *http.ServeMux
@@ -98,7 +113,9 @@ func Listen(cfg Config) (*Server, error) {
 		DisableGeneralOptionsHandler: true, ConnContext: connlimit.WithConn, ErrorLog: slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug)}
 	if s.tls {
 		s.http.Protocols = new(http.Protocols)
-		s.http.Protocols.SetHTTP1(true) // a page needs few connections; the limits are of connections
+
+		// A page needs few connections, and the limits are those of connections.
+		s.http.Protocols.SetHTTP1(true)
 		s.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*cfg.Certificate}, MinVersion: tls.VersionTLS12}
 		go func() { s.served <- s.http.ServeTLS(s.ln, "", "") }()
 	} else {
@@ -113,7 +130,8 @@ func (s *Server) setNames() {
 	s.cookie = "paragon-" + port
 	s.names = []string{"localhost"}
 	if s.tls {
-		s.cookie = "__Host-" + s.cookie // browsers take such a one only over TLS from this very host
+		// Browsers take a cookie of this name only over TLS and from this very host.
+		s.cookie = "__Host-" + s.cookie
 		if leaf := s.cfg.Certificate.Leaf; leaf != nil {
 			s.names = append(s.names, leaf.DNSNames...)
 		}
@@ -179,7 +197,9 @@ func (s *Server) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), farewell)
 	defer cancel()
 	s.hub.last(ctx)
-	for free := 0; free < maxStreams && ctx.Err() == nil; free++ { // all are free once the last stream has ended
+
+	// All are free once the last stream has ended.
+	for free := 0; free < maxStreams && ctx.Err() == nil; free++ {
 		select {
 		case s.streams <- struct{}{}:
 		case <-ctx.Done():

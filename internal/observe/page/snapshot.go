@@ -17,24 +17,34 @@ package page
 
 // Limits of a State, of which Updates keep those of lists, too.
 const (
-	maxProcesses = 5000 // of a role
+	maxProcesses = 5000 // in each role
 	maxWaits     = 50
 	maxSlow      = 8
 	maxEvents    = 200 // the newest
-	maxNewEvents = 50  // of an Update
-	MaxSteps     = 20  // of a worker
-	maxTimelines = 32  // workers with Steps: the slow ones, then those of the lowest ranks
-	maxLines     = 10 + 16
-	maxPoints    = 2048 // of each line
+	maxNewEvents = 50  // in an Update
+	MaxSteps     = 20  // for each worker
+
+	// maxTimelines is how many workers have Steps: the slow ones, then those of the lowest ranks.
+	maxTimelines = 32
+
+	maxLines  = 10 + 16
+	maxPoints = 2048 // on each line
 )
 
 // A Page says what the server shows, which does not change.
 type Page struct {
-	Kind    string `json:"kind"`    // KindJob or KindSearch
-	Name    string `json:"name"`    // of a study; empty for a job, whose State has it
-	Command string `json:"command"` // that the workers run, as people read it; empty: not known
-	Host    string `json:"host"`    // that launch runs on
-	Started int64  `json:"started_ms"`
+	Kind string `json:"kind"` // KindJob or KindSearch
+
+	// Name is that of a study. It is empty for a job, whose State has its name.
+	Name string `json:"name"`
+
+	// Command is what the workers run, as people read it; empty: it is not known.
+	Command string `json:"command"`
+
+	// Host is the one that launch runs on.
+	Host string `json:"host"`
+
+	Started int64 `json:"started_ms"`
 }
 
 // The kinds of Page.
@@ -47,29 +57,44 @@ const (
 type State struct {
 	Update
 	// The processes. A new State comes when they change, so that Updates need no names.
-	WorkerMembers Members `json:"worker_members"` // by rank, those without one last
-	ServerMembers Members `json:"server_members"` // by rank
-	LeftOut       int     `json:"processes_left_out,omitempty"`
-	Curves        Curves  `json:"curves"`
+	// WorkerMembers are by rank, those without one last.
+	WorkerMembers Members `json:"worker_members"`
+
+	// ServerMembers are by rank.
+	ServerMembers Members `json:"server_members"`
+
+	LeftOut int    `json:"processes_left_out,omitempty"`
+	Curves  Curves `json:"curves"`
 	// EventList are the newest events, oldest first; the Events of an Update come behind them.
 	EventList []Event `json:"event_list"`
 }
 
 // Members are the processes of a role, a column for each property, all of the same length.
 type Members struct {
-	Node  []uint64 `json:"node"` // never used again
-	Rank  []int32  `json:"rank"` // -1: none yet
-	Host  []string `json:"host"`
-	PID   []uint32 `json:"pid"`
-	State []string `json:"state"` // counts, joining, ready, leaving, removed, or gone (ended within the last minute)
+	Node []uint64 `json:"node"` // never used again
+
+	// Rank is -1 if there is none yet.
+	Rank []int32 `json:"rank"`
+
+	Host []string `json:"host"`
+	PID  []uint32 `json:"pid"`
+
+	// State is counts, joining, ready, leaving, removed, or gone, which is one that ended within
+	// the last minute.
+	State []string `json:"state"`
 }
 
 // An Update is what changes all the time. But for Point and Events it replaces what was there
 // before.
 type Update struct {
-	Name        string `json:"name"` // of the job; another one if launch started the job again
-	Now         int64  `json:"now_ms"`
-	Since       int64  `json:"since_ms"` // when this scheduler began
+	// Name is the job's. It is another one if launch started the job again.
+	Name string `json:"name"`
+
+	Now int64 `json:"now_ms"`
+
+	// Since is when this scheduler began.
+	Since int64 `json:"since_ms"`
+
 	Incarnation uint64 `json:"incarnation"`
 	Generation  uint64 `json:"generation"`
 	Phase       string `json:"phase"`            // starting, forming, running, finished or failed
@@ -79,34 +104,54 @@ type Update struct {
 	Workers WorkerValues `json:"workers"`
 	Servers ServerValues `json:"servers"`
 
-	Slow      []Slow   `json:"slow"` // the workers that others wait for, the worst first
-	Waits     []Wait   `json:"waits"`
-	MoreWaits int      `json:"more_waits,omitempty"` // that are not in Waits
-	Behind    []string `json:"behind"`               // sentences: what blocks the job besides
+	// Slow are the workers that others wait for, the worst first.
+	Slow []Slow `json:"slow"`
 
-	Steps  []Timeline `json:"steps"`            // the last steps of some workers, by rank
-	Point  *Point     `json:"point,omitempty"`  // to be appended to the Curves; none: nothing new
-	Events []Event    `json:"events,omitempty"` // new ones, oldest first
+	Waits []Wait `json:"waits"`
+
+	// MoreWaits is how many are not in Waits.
+	MoreWaits int `json:"more_waits,omitempty"`
+
+	// Behind are sentences that say what blocks the job besides.
+	Behind []string `json:"behind"`
+
+	// Steps are the last steps of some workers, by rank.
+	Steps []Timeline `json:"steps"`
+
+	// Point is to be appended to the Curves; none: there is nothing new.
+	Point *Point `json:"point,omitempty"`
+
+	Events []Event `json:"events,omitempty"` // new ones, oldest first
 }
 
 // Totals are of the whole job.
 type Totals struct {
-	Workers         int     `json:"workers"` // that count
-	Servers         int     `json:"servers"`
-	Step            Number  `json:"step"`
-	Epoch           Number  `json:"epoch"`
-	StepsASecond    Number  `json:"steps_per_second"`
-	ExamplesASecond Number  `json:"examples_per_second"`
-	GlobalBatch     Number  `json:"global_batch"`
-	Loss            Number  `json:"loss"` // mean of the workers' newest training losses
-	LearningRate    Number  `json:"learning_rate"`
-	TestLoss        Number  `json:"test_loss"`     // of the newest evaluation
-	TestAccuracy    Number  `json:"test_accuracy"` // 0 to 1
-	Checkpoints     Number  `json:"checkpoints"`
-	CheckpointAge   Number  `json:"checkpoint_age_seconds"`
-	CheckpointTook  Number  `json:"checkpoint_seconds"`
-	Changes         Changes `json:"changes"`
-	Restarts        int     `json:"restarts"` // how often launch started the job again
+	// Workers counts those that are members.
+	Workers int `json:"workers"`
+
+	Servers         int    `json:"servers"`
+	Step            Number `json:"step"`
+	Epoch           Number `json:"epoch"`
+	StepsASecond    Number `json:"steps_per_second"`
+	ExamplesASecond Number `json:"examples_per_second"`
+	GlobalBatch     Number `json:"global_batch"`
+
+	// Loss is the mean of the workers' newest training losses.
+	Loss Number `json:"loss"`
+
+	LearningRate Number `json:"learning_rate"`
+
+	// TestLoss is that of the newest evaluation.
+	TestLoss Number `json:"test_loss"`
+
+	TestAccuracy   Number  `json:"test_accuracy"` // 0 to 1
+	Checkpoints    Number  `json:"checkpoints"`
+	CheckpointAge  Number  `json:"checkpoint_age_seconds"`
+	CheckpointTook Number  `json:"checkpoint_seconds"`
+	Changes        Changes `json:"changes"`
+
+	// Restarts is how often launch started the job again.
+	Restarts int `json:"restarts"`
 }
 
 // Changes count the processes that came and went since this scheduler began.
@@ -120,17 +165,28 @@ type Changes struct {
 // WorkerValues are columns in the order of the workers' Members. Rates and times of a step are
 // means of the last seconds.
 type WorkerValues struct {
-	Age      Numbers `json:"age_seconds"` // of these values; null: none came
+	// Age is that of these values; null: none came.
+	Age Numbers `json:"age_seconds"`
+
 	Step     Numbers `json:"step"`
 	Epoch    Numbers `json:"epoch"`
 	Loss     Numbers `json:"loss"`
 	Examples Numbers `json:"examples_per_second"`
-	StepTime Numbers `json:"step_seconds"` // more than its parts by checkpoints and what nobody measures
-	Compute  Numbers `json:"compute_seconds"`
-	Wait     Numbers `json:"wait_seconds"`
-	Data     Numbers `json:"data_seconds"`
-	Last     Numbers `json:"last_share"`       // blame: share of the last half minute's rounds to which this worker contributed last
-	Gap      Numbers `json:"last_gap_seconds"` // and how long after the last but one, the mean
+
+	// StepTime is more than its parts, by checkpoints and by what nobody measures.
+	StepTime Numbers `json:"step_seconds"`
+
+	Compute Numbers `json:"compute_seconds"`
+	Wait    Numbers `json:"wait_seconds"`
+	Data    Numbers `json:"data_seconds"`
+
+	// Last is the blame: the share of the last half minute's rounds to which this worker
+	// contributed last.
+	Last Numbers `json:"last_share"`
+
+	// Gap is how long it came after the last but one, on average.
+	Gap Numbers `json:"last_gap_seconds"`
+
 	Sent     Numbers `json:"sent_bytes_per_second"`
 	Received Numbers `json:"received_bytes_per_second"`
 	// Details come in each tenth Update and in each State; else null, and those before are
@@ -145,7 +201,9 @@ type WorkerDetails struct {
 	GradientNorm Numbers `json:"gradient_norm"`
 	Staleness    Numbers `json:"staleness_mean"`
 	StalenessMax Numbers `json:"staleness_max"`
-	GPUs         []GPU   `json:"gpus"` // of those workers that have some, by worker
+
+	// GPUs are those of the workers that have some, by worker.
+	GPUs []GPU `json:"gpus"`
 }
 
 // A GPU is one that a worker uses.
@@ -161,25 +219,35 @@ type GPU struct {
 
 // ServerValues are columns in the order of the servers' Members.
 type ServerValues struct {
-	Age       Numbers `json:"age_seconds"`
-	Rounds    Numbers `json:"rounds_per_second"` // of all its shards
-	RoundTime Numbers `json:"round_seconds"`     // from the first contribution to the close, the mean
-	Waiting   Numbers `json:"waiting_requests"`
-	Held      Numbers `json:"held_bytes"`  // contributions to open rounds
-	Values    Numbers `json:"value_bytes"` // parameters
-	Sent      Numbers `json:"sent_bytes_per_second"`
-	Received  Numbers `json:"received_bytes_per_second"`
-	Memory    Numbers `json:"memory_bytes"`
-	CPU       Numbers `json:"cpu_cores"`
+	Age Numbers `json:"age_seconds"`
+
+	// Rounds are those of all its shards.
+	Rounds Numbers `json:"rounds_per_second"`
+
+	// RoundTime is from the first contribution to the close, on average.
+	RoundTime Numbers `json:"round_seconds"`
+
+	Waiting  Numbers `json:"waiting_requests"`
+	Held     Numbers `json:"held_bytes"`  // contributions to open rounds
+	Values   Numbers `json:"value_bytes"` // parameters
+	Sent     Numbers `json:"sent_bytes_per_second"`
+	Received Numbers `json:"received_bytes_per_second"`
+	Memory   Numbers `json:"memory_bytes"`
+	CPU      Numbers `json:"cpu_cores"`
 }
 
 // A Slow is a worker that the others wait for.
 type Slow struct {
-	Node  uint64 `json:"node"`
-	Rank  int32  `json:"rank"`
-	Host  string `json:"host"`
-	Share Number `json:"share"`           // of the rounds in which one worker came last by far
-	Gap   Number `json:"gap_seconds"`     // how long after the last but one
+	Node uint64 `json:"node"`
+	Rank int32  `json:"rank"`
+	Host string `json:"host"`
+
+	// Share is that of the rounds in which one worker came last by far.
+	Share Number `json:"share"`
+
+	// Gap is how long it came after the last but one.
+	Gap Number `json:"gap_seconds"`
+
 	Cause string `json:"cause,omitempty"` // compute, data or network
 	Text  string `json:"text"`            // the sentence of launch ctl why
 }
@@ -196,27 +264,35 @@ type Wait struct {
 // begins where the one before ended, or later; its end is when it was reported. Within it come
 // data, compute, wait, save: a page may draw them in this order, and what is left as other.
 type Timeline struct {
-	Node    uint64   `json:"node"`
-	Rank    int32    `json:"rank"`
-	Step    []uint64 `json:"step"`
-	End     []int64  `json:"end_us"` // microseconds before or after Now (mostly negative): Now·1000 + End is the time
-	Total   Numbers  `json:"total_seconds"`
-	Compute Numbers  `json:"compute_seconds"`
-	Wait    Numbers  `json:"wait_seconds"`
-	Data    Numbers  `json:"data_seconds"`
-	Save    Numbers  `json:"save_seconds"`
+	Node uint64   `json:"node"`
+	Rank int32    `json:"rank"`
+	Step []uint64 `json:"step"`
+
+	// End is in microseconds before or after Now, mostly negative: the time is Now·1000 + End.
+	End []int64 `json:"end_us"`
+
+	Total   Numbers `json:"total_seconds"`
+	Compute Numbers `json:"compute_seconds"`
+	Wait    Numbers `json:"wait_seconds"`
+	Data    Numbers `json:"data_seconds"`
+	Save    Numbers `json:"save_seconds"`
 }
 
 // Curves are the past. All lines share the times.
 type Curves struct {
-	Times []int64 `json:"times_ms"` // rising, not evenly: each second of late, older ones up to a minute and more apart
-	Lines []Line  `json:"lines"`
+	// Times rise, but not evenly: each second of late, and up to a minute and more apart for older
+	// ones.
+	Times []int64 `json:"times_ms"`
+
+	Lines []Line `json:"lines"`
 }
 
 // A Line is one curve.
 type Line struct {
-	ID     string  `json:"id"`
-	Values Numbers `json:"values"` // by time; null: not known then, which is a gap
+	ID string `json:"id"`
+
+	// Values are by time; null: it was not known then, which is a gap.
+	Values Numbers `json:"values"`
 }
 
 // The IDs of Lines. Those of a server have its rank behind the name and a slash:
@@ -242,23 +318,38 @@ const (
 // that is new has gaps before. If Time is not behind the newest of the Curves the point is the new
 // value of that one.
 type Point struct {
-	Time   int64             `json:"time_ms"`
-	Values map[string]Number `json:"values"` // by ID
+	Time int64 `json:"time_ms"`
+
+	// Values are by ID.
+	Values map[string]Number `json:"values"`
 }
 
 // An Event is something that happened to a host or a process.
 type Event struct {
 	Number uint64 `json:"number"`
 	Time   int64  `json:"time_ms"`
-	Action string `json:"action"` // ADDED, LOST, ... as in launch ctl
-	Text   string `json:"text"`   // for people, with the action: "LOST worker 2 on h3 lost: signal 9 (killed)"
+
+	// Action is ADDED, LOST and so on, as in launch ctl.
+	Action string `json:"action"`
+
+	// Text is for people, with the action: "LOST worker 2 on h3 lost: signal 9 (killed)".
+	Text string `json:"text"`
 }
 
 // A Gone says that no new values come.
 type Gone struct {
-	Since  int64  `json:"since_ms"`  // when the first request failed, by this machine's clock
-	Now    int64  `json:"now_ms"`    // of the same clock
-	Newest int64  `json:"newest_ms"` // Now of the newest State or Update; 0: there is none
-	Error  string `json:"error"`     // why, for people; of end how the job ended
-	Phase  string `json:"phase"`     // of end: finished or failed; empty: launch does not know
+	// Since is when the first request failed, by this machine's clock.
+	Since int64 `json:"since_ms"`
+
+	// Now is by the same clock.
+	Now int64 `json:"now_ms"`
+
+	// Newest is Now of the newest State or Update; 0: there is none.
+	Newest int64 `json:"newest_ms"`
+
+	// Error says why, for people. That of end says how the job ended.
+	Error string `json:"error"`
+
+	// Phase is that of end, finished or failed; empty: launch does not know.
+	Phase string `json:"phase"`
 }

@@ -9,7 +9,9 @@ import (
 const (
 	// writeTimeout is how long a browser may take for what was sent to it.
 	writeTimeout = 10 * time.Second
-	maxStreams   = 32 // at once; the next one gets 503 Service Unavailable
+
+	// maxStreams are those open at once. The next one gets 503 Service Unavailable.
+	maxStreams = 32
 )
 
 // join takes a place for a stream and begins to watch, until leave is called. ok is false if no
@@ -40,7 +42,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	control := http.NewResponseController(w)
-	if control.SetReadDeadline(time.Time{}) != nil { // that of the request would end the stream
+
+	// The deadline of the request would end the stream.
+	if control.SetReadDeadline(time.Time{}) != nil {
 		return
 	}
 	for {

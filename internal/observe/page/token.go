@@ -20,8 +20,11 @@ const (
 )
 
 const (
-	maxUsed     = 4096 // tokens that a page accepts in its life; all later ones are refused
-	maxSessions = 64   // one more ends the session that was unused for longest
+	// maxUsed is how many tokens a page accepts in its life. All later ones are refused.
+	maxUsed = 4096
+
+	// maxSessions is how many there are. One more ends the session that was unused for longest.
+	maxSessions = 64
 )
 
 // A Key makes tokens. Whoever has it can open sessions of the page.
@@ -59,9 +62,11 @@ func (k Key) mac(nonce []byte) []byte {
 type guard struct {
 	key Key
 
-	mu       sync.Mutex                    // guards the rest
-	used     map[[nonceBytes]byte]struct{} // nonces
-	sessions [][sha256.Size]byte           // hashes of their secrets, by last use, the newest last
+	mu   sync.Mutex                    // guards the rest
+	used map[[nonceBytes]byte]struct{} // nonces
+
+	// sessions has hashes of their secrets, by last use, the newest last.
+	sessions [][sha256.Size]byte
 }
 
 func newGuard(key Key) *guard { return &guard{key: key, used: make(map[[nonceBytes]byte]struct{})} }

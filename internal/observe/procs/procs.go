@@ -39,7 +39,8 @@ func Find(name, value string) (list []Process, err error) {
 		}
 		env, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
 		if err != nil {
-			continue // it has just ended, or is another user's
+			// The process has just ended, or is another user's.
+			continue
 		}
 		p.env = strings.Split(string(env), "\x00")
 		if p.Env(name) == value {
@@ -51,9 +52,15 @@ func Find(name, value string) (list []Process, err error) {
 
 // A Usage is what a process uses.
 type Usage struct {
-	Resident int // KiB of memory that the system counts as the process's, shared memory included
-	Shared   int // KiB of it that are shared memory: rings, and buffers that others on this machine read
-	Files    int // open
+	// Resident is the memory in KiB that the system counts as the process's, shared memory
+	// included.
+	Resident int
+
+	// Shared is the part of it that is shared memory: rings, and buffers that others on this
+	// machine read.
+	Shared int
+
+	Files int // open
 }
 
 // ErrEnded says that the process has ended.

@@ -2,8 +2,11 @@ package telemetry
 
 // blamed is what all servers charge one worker with.
 type blamed struct {
-	all   Blame // since the servers' begin
-	timed Blame // of it, what was charged since this History knows the server
+	// all is since the servers' begin.
+	all Blame
+
+	// timed is what was charged of it since this History knows the server.
+	timed Blame
 }
 
 func (b *Blame) add(rounds uint64, seconds float64) {

@@ -14,9 +14,14 @@ type Clock struct {
 	mu          sync.Mutex // guards the rest
 	known       bool
 	incarnation uint64
-	offset      int64 // of the heartbeat that is kept: the scheduler's clock minus this one
-	bound       int64 // then
-	at          int64 // when
+
+	// offset is that of the heartbeat that is kept: the scheduler's clock minus this one.
+	offset int64
+
+	bound int64 // then
+
+	// at is when that heartbeat came.
+	at int64
 }
 
 // NewClock returns a Clock that begins now.
@@ -43,7 +48,9 @@ func (c *Clock) Beat(incarnation uint64, sent, answered, taken int64) {
 	if answered < sent {
 		return
 	}
-	offset, bound := taken-(sent+(answered-sent)/2), (answered-sent)/2+1 // +1: rounding
+
+	// The bound is one more for rounding.
+	offset, bound := taken-(sent+(answered-sent)/2), (answered-sent)/2+1
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.boundAt(answered)

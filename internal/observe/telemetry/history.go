@@ -11,8 +11,11 @@ const (
 	FineStep   = time.Second
 	FinePoints = 600 // the last ten minutes
 
-	CoarseStep   = 30 * time.Second
-	CoarsePoints = 1024 // when there are as many every second one is dropped, and the step doubles: the whole job
+	CoarseStep = 30 * time.Second
+
+	// CoarsePoints is for the whole job: when there are as many points, every second one is
+	// dropped, and the step doubles.
+	CoarsePoints = 1024
 )
 
 const (
@@ -30,32 +33,57 @@ const (
 // A History keeps what the processes of one job measure: of each the newest record and some of the
 // past. It is not for use by several goroutines.
 type History struct {
-	begin  time.Time
-	hold   time.Duration // records further apart have a gap between them
-	nodes  map[uint64]*past
-	gone   []uint64 // of nodes, in the order in which they went
+	begin time.Time
+
+	// hold is how far apart records may be without a gap between them.
+	hold time.Duration
+
+	nodes map[uint64]*past
+
+	// gone has nodes in the order in which they went.
+	gone []uint64
+
 	totals [numSlots]float64
 	scores []string // names, by index of TestScore
 
-	budget     int           // points of all fine rings together, and of all coarse ones
-	columns    int           // of all nodes
-	finePoints int           // of a ring
-	coarseStep time.Duration // of the coarse rings
-	mostCoarse int           // points of a coarse ring
+	// budget is for the points of all fine rings together, and again for all coarse ones.
+	budget int
+
+	// columns counts those of all nodes.
+	columns int
+
+	finePoints int // in a ring
+
+	// coarseStep is that of the coarse rings.
+	coarseStep time.Duration
+
+	mostCoarse int // points of a coarse ring
 }
 
 // past is what is known of one process.
 type past struct {
-	at      time.Duration // since the begin; of values
-	values  [numSlots]float64
-	went    time.Duration // when the process ended
-	gone    bool
-	fine    ring
-	coarse  ring
-	steps   []Step           // of a worker, the last ones
+	// at is the time of values since the begin.
+	at time.Duration
+
+	values [numSlots]float64
+
+	// went is when the process ended.
+	went time.Duration
+
+	gone   bool
+	fine   ring
+	coarse ring
+
+	// steps are a worker's last ones.
+	steps []Step
+
 	charged map[uint64]Blame // a server's newest blames
-	partial bool             // its newest record may lack some workers that it blames
-	blamed  blamed           // of a worker, by all servers
+
+	// partial says that its newest record may lack some workers that it blames.
+	partial bool
+
+	// blamed is what all servers charge to a worker.
+	blamed blamed
 }
 
 // NewHistory returns the History of a job's scheduler that begins now. Nodes send a record each

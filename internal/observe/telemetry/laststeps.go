@@ -13,9 +13,13 @@ const MaxSteps = 20
 
 // A Step is one of a worker's last steps.
 type Step struct {
-	Number uint64 // as Steps counts them, from 1
-	End    int64  // microseconds of Unix time, of the process's clock
-	Total  time.Duration
+	// Number is as Steps counts them, from 1.
+	Number uint64
+
+	// End is in microseconds of Unix time, by the process's clock.
+	End int64
+
+	Total time.Duration
 	// Parts of Total.
 	Compute, Wait, Data, Save time.Duration
 }
@@ -36,7 +40,9 @@ const ringSteps = 32
 type lastSteps struct {
 	newest atomic.Uint64 // number
 	ring   [ringSteps]struct {
-		number atomic.Uint64 // 0: being written
+		// number is 0 while the step is being written.
+		number atomic.Uint64
+
 		values [6]atomic.Int64
 	}
 }

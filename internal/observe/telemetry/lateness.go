@@ -33,7 +33,9 @@ func (l *lateSample) isSteady() bool {
 		return false
 	}
 	mean := l.mean()
-	variance := max(0, l.squares-l.weight*mean*mean) / float64(l.parts-1) // of one step
+
+	// The variance is that of one step.
+	variance := max(0, l.squares-l.weight*mean*mean) / float64(l.parts-1)
 	return mean >= studentT[min(l.parts-2, len(studentT)-1)]*math.Sqrt(variance/l.weight)
 }
 

@@ -9,58 +9,109 @@ type Metric uint8
 // The metrics. Times are in seconds, sizes in bytes, shares from 0 to 1, points in time in Unix
 // seconds.
 const (
-	// Of a worker. A step is one of the training loop: worker.Fit reports it, or a program of
-	// its own through kvstore.Reporter.
-	Steps          Metric = 1 // counter: steps that are done, those before a resume not included
-	Examples       Metric = 2 // counter
-	StepSeconds    Metric = 3 // counter: time of all steps, from one's begin to the next one's
-	StepBuckets    Metric = 4 // counter, by bucket: steps that took at most StepBounds[i]; those above all bounds are in Steps alone
-	ComputeSeconds Metric = 5 // counter: of StepSeconds, in forward and backward
-	WaitSeconds    Metric = 6 // counter: waiting for the store
-	DataSeconds    Metric = 7 // counter: waiting for the next batch
-	SaveSeconds    Metric = 8 // counter: writing checkpoints
-	Epoch          Metric = 9
-	Loss           Metric = 10 // of the newest step, this worker's
-	LearningRate   Metric = 11 // of the newest step
-	GradientNorm   Metric = 12 // ‖mean gradient‖ of the newest measured step
-	GlobalBatch    Metric = 13 // examples of the newest step on all workers
-	LastStepTime   Metric = 14 // when the newest step ended
-	StalenessMean  Metric = 15 // dist_async: updates of others that a gradient missed, mean since the begin
-	StalenessMax   Metric = 16
-	TestLoss       Metric = 17
-	TestAccuracy   Metric = 18
-	CheckpointTime Metric = 19 // when the newest checkpoint was complete
-	SaveDuration   Metric = 20 // of the newest checkpoint
-	Checkpoints    Metric = 21 // counter: checkpoints that were completed by this worker, which is rank 0
+	// Workers measure what follows. A step is one of the training loop: worker.Fit reports it, or a
+	// program of its own through kvstore.Reporter.
 
-	CheckpointFolder   Metric = 22 // 1: this worker has a place for checkpoints; 0: it has none
-	CheckpointFailures Metric = 23 // counter: checkpoints that this worker could not write
-	TestScore          Metric = 24 // by name: Recorder.SetScores sets them, and History.Scores has the names
+	// Steps counts the steps that are done, those before a resume not included.
+	Steps Metric = 1
 
-	// Of a server.
-	Rounds       Metric = 40 // counter: rounds closed, of all shards
-	RoundSeconds Metric = 41 // counter: of all rounds, from the first contribution to the close
-	RoundBuckets Metric = 42 // counter, by bucket: rounds that took at most StepBounds[i]
-	ApplySeconds Metric = 43 // counter: of RoundSeconds, adding up and the optimizer's update
-	Waiting      Metric = 44 // requests that wait
-	HeldBytes    Metric = 45 // contributions held for open rounds
-	ValueBytes   Metric = 46 // parameters, those of backups too
-	Shards       Metric = 47 // that workers use here, so that the servers' sum is the job's number of shards
+	Examples Metric = 2 // counter
 
-	// Of every process.
-	SentBytes      Metric = 60 // counter, by transport
-	ReceivedBytes  Metric = 61 // counter, by transport
-	ResidentBytes  Metric = 62
-	CPUSeconds     Metric = 63 // counter
-	ClockOffset    Metric = 64 // the scheduler's clock minus this process's
-	ClockBound     Metric = 65 // how wrong ClockOffset may be
-	HeartbeatTrip  Metric = 66 // round trip of the newest heartbeat
-	MetricsPort    Metric = 67 // of the process's own endpoint for Prometheus
+	// StepSeconds counts the time of all steps, from the begin of one to that of the next.
+	StepSeconds Metric = 3
+
+	// StepBuckets counts the steps that took at most StepBounds[i]. Those above all bounds are in
+	// Steps alone.
+	StepBuckets Metric = 4
+
+	// ComputeSeconds counts the part of StepSeconds that is forward and backward.
+	ComputeSeconds Metric = 5
+
+	WaitSeconds Metric = 6 // counter: waiting for the store
+	DataSeconds Metric = 7 // counter: waiting for the next batch
+	SaveSeconds Metric = 8 // counter: writing checkpoints
+	Epoch       Metric = 9
+
+	// Loss is this worker's of the newest step.
+	Loss Metric = 10
+
+	LearningRate Metric = 11 // that of the newest step
+
+	// GradientNorm is ‖mean gradient‖ of the newest measured step.
+	GradientNorm Metric = 12
+
+	// GlobalBatch is the number of examples of the newest step on all workers.
+	GlobalBatch Metric = 13
+
+	// LastStepTime is when the newest step ended.
+	LastStepTime Metric = 14
+
+	// StalenessMean is for dist_async: the updates of others that a gradient missed, the mean since
+	// the begin.
+	StalenessMean Metric = 15
+
+	StalenessMax Metric = 16
+	TestLoss     Metric = 17
+	TestAccuracy Metric = 18
+
+	// CheckpointTime is when the newest checkpoint was complete.
+	CheckpointTime Metric = 19
+
+	// SaveDuration is that of the newest checkpoint.
+	SaveDuration Metric = 20
+
+	// Checkpoints counts those that were completed by this worker, which is rank 0.
+	Checkpoints Metric = 21
+
+	// CheckpointFolder is 1 if this worker has a place for checkpoints, and 0 if it has none.
+	CheckpointFolder Metric = 22
+
+	// CheckpointFailures counts the checkpoints that this worker could not write.
+	CheckpointFailures Metric = 23
+
+	// TestScore is by name: Recorder.SetScores sets them, and History.Scores has the names.
+	TestScore Metric = 24
+
+	// Servers measure what follows.
+
+	// Rounds counts those that were closed, of all shards.
+	Rounds Metric = 40
+
+	// RoundSeconds counts the time of all rounds, from the first contribution to the close.
+	RoundSeconds Metric = 41
+
+	// RoundBuckets counts the rounds that took at most StepBounds[i].
+	RoundBuckets Metric = 42
+
+	// ApplySeconds counts the part of RoundSeconds that adds up and runs the optimizer.
+	ApplySeconds Metric = 43
+
+	Waiting    Metric = 44 // requests that wait
+	HeldBytes  Metric = 45 // contributions held for open rounds
+	ValueBytes Metric = 46 // parameters, those of backups too
+
+	// Shards are those that workers use here, so that the servers' sum is the job's number of
+	// shards.
+	Shards Metric = 47
+
+	// Every process measures what follows.
+
+	SentBytes     Metric = 60 // counter, by transport
+	ReceivedBytes Metric = 61 // counter, by transport
+	ResidentBytes Metric = 62
+	CPUSeconds    Metric = 63 // counter
+	ClockOffset   Metric = 64 // the scheduler's clock minus this process's
+	ClockBound    Metric = 65 // how wrong ClockOffset may be
+	HeartbeatTrip Metric = 66 // round trip of the newest heartbeat
+
+	// MetricsPort is that of the process's own endpoint for Prometheus.
+	MetricsPort Metric = 67
+
 	GPUMemoryUsed  Metric = 80 // by GPU
 	GPUMemoryTotal Metric = 81 // by GPU
-	GPULoad        Metric = 82 // by GPU, share
-	GPUTemperature Metric = 83 // by GPU, °C
-	GPUPower       Metric = 84 // by GPU, W
+	GPULoad        Metric = 82 // by GPU; a share
+	GPUTemperature Metric = 83 // by GPU; °C
+	GPUPower       Metric = 84 // by GPU; W
 
 	numMetrics = 85
 )
@@ -102,13 +153,22 @@ const (
 
 // An Info says what a metric is.
 type Info struct {
-	Name  string // in what people and programs read: "compute_seconds"; without role, and without the _total of Prometheus
+	// Name is what people and programs read, such as "compute_seconds", without role, and without
+	// the _total of Prometheus.
+	Name string
+
 	Help  string // one sentence
 	Kind  Kind
 	Roles int
-	Label string // what the index tells, "transport"; empty: there is one value
-	Width int    // how many indices there are; 1 without a label
-	Kept  bool   // History keeps its past, not only its newest value
+
+	// Label says what the index tells, such as "transport"; empty: there is one value.
+	Label string
+
+	// Width is how many indices there are. It is 1 without a label.
+	Width int
+
+	// Kept says that History keeps its past, and not only its newest value.
+	Kept bool
 }
 
 var infos = [numMetrics]Info{

@@ -9,7 +9,8 @@ import (
 // CollectProcess makes r tell the process's resident memory and CPU time, where the system tells
 // them.
 func CollectProcess(r *Recorder) {
-	var mu sync.Mutex // one goroutine at a time may read memory
+	// mu lets one goroutine at a time read memory.
+	var mu sync.Mutex
 	memory, err := procs.OpenMemory()
 	r.Collect(func(r *Recorder) {
 		if err == nil {

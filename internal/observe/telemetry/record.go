@@ -18,17 +18,28 @@ const (
 
 // A Record is what a process says of itself at one time.
 type Record struct {
-	Samples []Sample // at most MaxSamples, sorted by metric and index, none twice
-	Blames  []Blame  // of a server, at most MaxBlames, sorted by node: those that grew most since the last record
-	Steps   []Step   // of a worker, the last ones, at most MaxSteps, numbered one after another; a Record with Blames has none
-	Scores  []Score  // of a worker, at most MaxScores; a Record with Blames has none
+	// Samples are at most MaxSamples, sorted by metric and index, none of them twice.
+	Samples []Sample
+
+	// Blames are those of a server, at most MaxBlames, sorted by node: those that grew most since
+	// the last record.
+	Blames []Blame
+
+	// Steps are a worker's last ones, at most MaxSteps, numbered one after another. A Record with
+	// Blames has none.
+	Steps []Step
+
+	// Scores are those of a worker, at most MaxScores. A Record with Blames has none.
+	Scores []Score
 }
 
 // A Sample is one value.
 type Sample struct {
 	Metric Metric
 	Index  uint8
-	Value  float64 // of a gauge, may be NaN or infinite
+
+	// Value is NaN or infinite for some gauges.
+	Value float64
 }
 
 // A Blame says what a server has charged to one worker since the server's begin: in how many rounds

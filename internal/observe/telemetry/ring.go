@@ -8,17 +8,22 @@ import (
 // A ring is the past of one process at equally spaced times, the ticks: multiples of step since the
 // History's begin.
 type ring struct {
-	step         time.Duration
-	oldest, next int64 // the columns have the points of ticks oldest to next-1
-	columns      []column
+	step time.Duration
+
+	// oldest and next say that the columns have the points of ticks oldest to next-1.
+	oldest, next int64
+
+	columns []column
 }
 
 // A column is the past of one value. The points are the differences from base, which for a gauge is
 // 0: a counter that is large would else lose the small differences that people look at.
 type column struct {
-	slot   int
-	base   float64
-	points []float32 // NaN: no record came
+	slot int
+	base float64
+
+	// points are NaN where no record came.
+	points []float32
 }
 
 func newRing(now, step time.Duration) ring {
@@ -30,7 +35,9 @@ func newRing(now, step time.Duration) ring {
 // records are bridged: counters are interpolated, gauges have the value of the record before.
 func (r *ring) advance(p *past, now time.Duration, values *[numSlots]float64, bridged bool, most int) {
 	last := int64(now / r.step)
-	if last-r.next >= int64(most) { // none of them would be kept
+
+	// None of them would be kept.
+	if last-r.next >= int64(most) {
 		for i := range r.columns {
 			r.columns[i].points = r.columns[i].points[:0]
 		}

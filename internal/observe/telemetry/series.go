@@ -8,14 +8,18 @@ import (
 
 // A Span is a part of the past, at equally spaced times.
 type Span struct {
-	From    time.Time     // of the first point
+	// From is the time of the first point.
+	From time.Time
+
 	Step    time.Duration // between points
 	Points  int
 	Columns []Column
 	Nodes   []uint64
 
 	fine bool
-	tick int64 // of the first point
+
+	// tick is that of the first point.
+	tick int64
 }
 
 // Span is the past since a time (zero: all that is known) of the metrics and nodes (nil: all), at

@@ -7,22 +7,42 @@ import (
 
 // A Slow is a worker that the others wait for.
 type Slow struct {
-	Node        uint64
-	Share       float64 // of the rounds that are charged to someone, those in which its contribution came last
-	Rounds      float64 // of a shard, on average over the shards
-	Gap         float64 // seconds, the mean time that it came after the last but one, or for which the others waited if that is less
-	Steps       float64 // of the job; without reports of steps, the rounds
+	Node uint64
+
+	// Share is the part of the rounds that are charged to someone in which its contribution came
+	// last.
+	Share float64
+
+	// Rounds are those of a shard, on average over the shards.
+	Rounds float64
+
+	// Gap is the mean time in seconds that it came after the last but one, or for which the others
+	// waited if that is less.
+	Gap float64
+
+	// Steps are those of the job or, without reports of steps, the rounds.
+	Steps float64
+
 	Seconds     float64 // the time of all this
 	StepSeconds float64 // mean time of a step
-	Cause       string  // CauseCompute, CauseData, CauseNetwork; empty: not known
-	Ratio       float64 // its time in Cause over that of the others, their median; 0: not known
+
+	// Cause is CauseCompute, CauseData or CauseNetwork; empty: it is not known.
+	Cause string
+
+	// Ratio is its time in Cause over the median of the others'; 0: it is not known.
+	Ratio float64
 }
 
 // The causes for which a worker is slow.
 const (
-	CauseCompute = "compute" // its own work in a step takes longer than the others'
-	CauseData    = "data"    // it waits longer for its next batch
-	CauseNetwork = "network" // neither, so what it sends takes longer
+	// CauseCompute says that its own work in a step takes longer than the others'.
+	CauseCompute = "compute"
+
+	// CauseData says that it waits longer for its next batch.
+	CauseData = "data"
+
+	// CauseNetwork says that neither is so, and what it sends takes longer.
+	CauseNetwork = "network"
 )
 
 // The rule. A worker is slow if its contribution comes last more often than those of equal workers
@@ -36,16 +56,33 @@ const (
 // that they wait: a worker that computes between its push and its next use of the value may be late
 // by that without being waited for.
 const (
-	leastSteps = 8                // to judge by
-	mostSteps  = 1e6              // more make the judgement no surer
-	longWindow = 30 * time.Second // if it has as many steps
+	// leastSteps is the number of steps to judge by.
+	leastSteps = 8
 
-	leastShare        = .5  // of the rounds in which a slow worker is last; and over twice its part, 1/workers
-	leastShareOfTwo   = .75 // where there are two workers
-	leastShareUnknown = .75 // where its own steps do not explain it
-	leastGap          = .05 // of the time between rounds
-	leastCost         = .8  // of the time between rounds over workers·√steps: what it costs the others
-	chance            = .05 // at most, that some one of equal workers is last so often
+	mostSteps = 1e6 // more make the judgement no surer
+
+	// longWindow is taken if it has as many steps.
+	longWindow = 30 * time.Second
+
+	// leastShare is the part of the rounds in which a slow worker is last. It has to be over twice
+	// its own part, 1/workers, too.
+	leastShare = .5
+
+	// leastShareOfTwo is that part where there are two workers.
+	leastShareOfTwo = .75
+
+	// leastShareUnknown is that part where the worker's own steps do not explain it.
+	leastShareUnknown = .75
+
+	// leastGap is a part of the time between rounds.
+	leastGap = .05
+
+	// leastCost is a part of the time between rounds over workers·√steps. A worker is slow only if
+	// it costs the others more than that.
+	leastCost = .8
+
+	// chance is how likely it may be at most that some one of equal workers is last so often.
+	chance = .05
 )
 
 // FindSlow says which worker the others wait for, from the counts at three times or more; none: no
@@ -80,7 +117,10 @@ func FindSlow(tallies []Tally) (s Slow, ok bool) {
 		charged += grown[i].BlamedSeconds
 		all += grown[i].BlamedRounds
 	}
-	if all < n/2 { // in most steps the others' contributions came almost together with the last one; servers' records are not of the very same time
+
+	// In most steps the others' contributions came almost together with the last one. Servers'
+	// records are not of the very same time.
+	if all < n/2 {
 		return Slow{}, false
 	}
 	i := lastMostOften(grown)
@@ -94,7 +134,9 @@ func FindSlow(tallies []Tally) (s Slow, ok bool) {
 	if workers == 2 {
 		least = leastShareOfTwo
 	}
-	cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / all // of each round, more than another worker's
+
+	// cost is what the worker costs in each round more than another one.
+	cost := (s.Gap*w.BlamedRounds - (charged-w.BlamedSeconds)/(workers-1)) / all
 	if !(s.Share > least) || !s.plausible() || !(s.Gap > leastGap*between) || !(cost > leastCost*between/(workers*math.Sqrt(n))) || workers*atLeast(s.Share*n, n, 1/workers) > chance {
 		return Slow{}, false
 	}

@@ -8,12 +8,15 @@ import (
 // A SlowWatch keeps the tallies of the recent past and says which worker is slow now. Its zero
 // value is ready to use. It is not for use by several goroutines.
 type SlowWatch struct {
-	tallies []Tally // one step and tallyEvery apart, but the newest may be closer
+	// tallies are at least one step and tallyEvery apart, but for the newest.
+	tallies []Tally
 }
 
 const (
-	tallyEvery = 800 * time.Millisecond // heartbeats come once a second, more or less
-	maxTallies = 64                     // more than longWindow and leastSteps need
+	// tallyEvery is less than the second or so between heartbeats.
+	tallyEvery = 800 * time.Millisecond
+
+	maxTallies = 64 // more than longWindow and leastSteps need
 )
 
 // Add adds a tally. Its Workers become the watch's. One that is older than the newest, or has
@@ -65,7 +68,9 @@ func (w *SlowWatch) Slow() (s Slow, ok bool) {
 			return s, true
 		}
 	}
-	for ; short >= 0; short-- { // what was told of a step may be in two tallies
+
+	// What was told of a step may be in two tallies.
+	for ; short >= 0; short-- {
 		if s, ok = FindSlow(w.tallies[short:]); ok || steps(&w.tallies[short], newest) > leastSteps+windowSlack {
 			return s, ok
 		}
@@ -84,8 +89,11 @@ func enough(a, b *Tally) bool {
 }
 
 const (
-	leastParts  = 3 // of the time, by which a worker is judged
-	windowSlack = 2 // steps by which the shortest windows differ
+	// leastParts is the number of parts of the time by which a worker is judged.
+	leastParts = 3
+
+	// windowSlack is the number of steps by which the shortest windows differ.
+	windowSlack = 2
 )
 
 // goesOn reports whether a worker that was slow in the last half minute still is in the last steps.

@@ -8,9 +8,14 @@ import (
 
 // A Tally is what a job has counted until some time. All but Shards only grow.
 type Tally struct {
-	At      time.Duration // of a clock that does not go back
-	Rounds  float64       // closed on all servers
-	Shards  float64       // that workers use, on all servers together
+	// At is by a clock that does not go back.
+	At time.Duration
+
+	Rounds float64 // closed on all servers
+
+	// Shards are those that workers use, on all servers together.
+	Shards float64
+
 	Workers []WorkerTally // the members, by node
 }
 
@@ -47,7 +52,9 @@ func growth(from, to *Tally) (list []WorkerTally) {
 		}
 		d := WorkerTally{Node: b.Node, BlamedRounds: less(b.BlamedRounds, a.BlamedRounds), BlamedSeconds: less(b.BlamedSeconds, a.BlamedSeconds), Steps: less(b.Steps, a.Steps),
 			StepSeconds: less(b.StepSeconds, a.StepSeconds), WaitSeconds: less(b.WaitSeconds, a.WaitSeconds), DataSeconds: less(b.DataSeconds, a.DataSeconds), SaveSeconds: less(b.SaveSeconds, a.SaveSeconds)}
-		if d.SaveSeconds > 0 { // a save makes its worker late in all shards
+
+		// A save makes its worker late in all shards.
+		if d.SaveSeconds > 0 {
 			d.BlamedSeconds = max(0, d.BlamedSeconds-d.SaveSeconds*to.Shards)
 		}
 		if d.BlamedRounds >= 0 && d.BlamedSeconds >= 0 {

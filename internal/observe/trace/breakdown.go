@@ -9,20 +9,33 @@ import (
 // A Breakdown says where the time of a worker's steps went. Durations are means per step, over the
 // steps that the timeline shows.
 type Breakdown struct {
-	Node     string
-	Steps    int           // that are shown
-	Step     time.Duration // whole step
-	Data     time.Duration // wait for batches
-	Compute  time.Duration // forward and backward, without waits within them
-	Wait     time.Duration // for values
-	Save     time.Duration // checkpoints
-	Other    time.Duration // the rest of Step
-	Overlaps time.Duration // pushes and pulls under way while the worker computed
+	Node string
+
+	// Steps is how many are shown.
+	Steps int
+
+	Step time.Duration // whole step
+	Data time.Duration // wait for batches
+
+	// Compute is forward and backward, without waits within them.
+	Compute time.Duration
+
+	// Wait is the time spent for values.
+	Wait time.Duration
+
+	Save  time.Duration // checkpoints
+	Other time.Duration // the rest of Step
+
+	// Overlaps is the time in which pushes and pulls were under way while the worker computed.
+	Overlaps time.Duration
+
 	// Parts of Wait: until the round's last contribution has arrived at the server (Workers),
 	// until the server has closed the round (Server), and until the value has come back
 	// (Answer).
 	Workers, Server, Answer time.Duration
-	Unknown                 time.Duration // the part of Wait whose pull or round is not in the timeline
+
+	// Unknown is the part of Wait whose pull or round is not in the timeline.
+	Unknown time.Duration
 }
 
 // breakdown returns that of each worker that has steps.

@@ -12,15 +12,27 @@ import (
 
 // A Summary says what WriteChrome has written.
 type Summary struct {
-	First, Last uint64        // the steps that all workers have; First > Last: they have none in common
-	Median      time.Duration // of a step; 0: none is shown
-	Span        time.Duration // from the first span to the end of the last
-	Spans       int
-	Pushes      int           // that are shown
-	Arrows      int           // pushes whose round is shown, too
-	Bound       time.Duration // the largest error of a node's clock
-	Warnings    []string      // what is missing, a sentence each
-	Workers     []Breakdown
+	// First and Last are the steps that all workers have; First > Last: they have none in common.
+	First, Last uint64
+
+	// Median is that of a step; 0: none is shown.
+	Median time.Duration
+
+	// Span is from the begin of the first span to the end of the last.
+	Span time.Duration
+
+	Spans int
+
+	// Pushes is how many are shown.
+	Pushes int
+
+	Arrows int // pushes whose round is shown, too
+
+	// Bound is the largest error of a node's clock.
+	Bound time.Duration
+
+	Warnings []string // what is missing, a sentence each
+	Workers  []Breakdown
 }
 
 // WriteChrome writes the timeline in the Trace Event Format of Chrome, which Perfetto,
@@ -43,7 +55,9 @@ func (t *Timeline) WriteChrome(w io.Writer) (Summary, error) {
 	c.spans()
 	c.flows()
 	c.text("\n]}\n")
-	if err := c.w.Flush(); err != nil { // which has the first error of a write
+
+	// Flush has the first error of a write.
+	if err := c.w.Flush(); err != nil {
 		return Summary{}, fmt.Errorf("trace: write: %w", err)
 	}
 	return m.summary(), nil
@@ -62,23 +76,31 @@ func (m *merged) summary() Summary {
 type otherData struct {
 	Generator string `json:"generator"`
 	Job       string `json:"job"`
-	BeginNS   int64  `json:"begin_unix_ns"` // the time 0, by the scheduler's clock
-	Begin     string `json:"begin"`         // the same
-	Steps     string `json:"steps"`
-	Asked     int    `json:"steps_asked,omitempty"`
-	MedianUS  number `json:"median_step_us,omitempty"`
-	Arrows    int    `json:"arrows"`
-	Pushes    int    `json:"pushes"`
+
+	// BeginNS is the time 0, by the scheduler's clock.
+	BeginNS int64 `json:"begin_unix_ns"`
+
+	Begin    string `json:"begin"` // the same
+	Steps    string `json:"steps"`
+	Asked    int    `json:"steps_asked,omitempty"`
+	MedianUS number `json:"median_step_us,omitempty"`
+	Arrows   int    `json:"arrows"`
+	Pushes   int    `json:"pushes"`
 	// All times of a node may be wrong by its clock_bound_us, all of them by the same.
 	Nodes    []nodeData `json:"nodes"`
 	Warnings []string   `json:"warnings,omitempty"`
 }
 
 type nodeData struct {
-	PID      int    `json:"pid"` // in this file
-	Name     string `json:"name"`
-	Node     uint64 `json:"node"`
-	Process  uint32 `json:"process_id"` // on its host
+	// PID is the process's number in this file.
+	PID int `json:"pid"`
+
+	Name string `json:"name"`
+	Node uint64 `json:"node"`
+
+	// Process is its number on its host.
+	Process uint32 `json:"process_id"`
+
 	OffsetUS number `json:"clock_offset_us"`
 	BoundUS  number `json:"clock_bound_us"`
 	Spans    int    `json:"spans"`
@@ -91,11 +113,13 @@ type number = json.RawMessage
 
 // A chrome writes the events of a merged timeline.
 type chrome struct {
-	m     *merged
-	w     *bufio.Writer
-	buf   []byte
-	any   bool              // an event was written
-	names map[string]string // as JSON, with quotes
+	m   *merged
+	w   *bufio.Writer
+	buf []byte
+	any bool // an event was written
+
+	// names are as JSON, with quotes.
+	names map[string]string
 }
 
 func (c *chrome) text(s string) { c.w.WriteString(s) } // the writer keeps the error
@@ -120,7 +144,9 @@ func (c *chrome) metadata(job, generator string) {
 		d.Nodes = append(d.Nodes, nodeData{pid(i), n.String(), n.ID, n.PID, micros(nil, int64(n.Offset)), micros(nil, int64(n.Bound)), len(n.spans), n.Dropped, n.Missing})
 	}
 	b, err := json.Marshal(d)
-	if err != nil { // only numbers and text are in it
+
+	// Only numbers and text are in it.
+	if err != nil {
 		panic("trace: " + err.Error())
 	}
 	c.w.Write(b)
@@ -214,9 +240,12 @@ func (c *chrome) span(node, thread int, s *mergedSpan) {
 		c.field("step", s.Step)
 	}
 	if s.cut {
-		c.buf = append(c.buf, `,"cut":true`...) // it goes on beyond what is shown
+		// The span goes on beyond what is shown.
+		c.buf = append(c.buf, `,"cut":true`...)
 	}
-	c.buf = append(append(c.buf[:at], c.buf[at+1:]...), "}}"...) // without the first comma
+
+	// The first comma is left out.
+	c.buf = append(append(c.buf[:at], c.buf[at+1:]...), "}}"...)
 	c.end()
 }
 
@@ -281,7 +310,8 @@ func (c *chrome) flow(phase string, id int, at place, time int64) {
 	c.begin(`"ph":"` + phase + `","cat":"flow","name":"contribution"`)
 	c.field("id", uint64(id+1))
 	if phase == "f" {
-		c.buf = append(c.buf, `,"bp":"e"`...) // the span around it, not the next one
+		// The arrow ends at the span around it, and not at the next one.
+		c.buf = append(c.buf, `,"bp":"e"`...)
 	}
 	c.field("pid", uint64(pid(at.node)))
 	c.field("tid", uint64(tid(at.node, c.m.at(at).lane)))

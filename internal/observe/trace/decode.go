@@ -14,7 +14,9 @@ var ErrMalformed = errors.New("malformed chunk")
 // latest bounds the times of spans, in nanoseconds of Unix time, and maxOffset the offsets of
 // clocks, so that no sum of them overflows.
 const (
-	latest    = 1 << 62 // in the year 2116
+	// latest is in the year 2116.
+	latest = 1 << 62
+
 	maxOffset = 1 << 61
 )
 

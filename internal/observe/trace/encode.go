@@ -10,12 +10,16 @@ const MaxChunk = 256 << 10
 
 // Limits of what is in a chunk.
 const (
-	MaxName      = 1 << 10 // bytes of a name; longer ones are cut
-	chunkFormat  = 1
-	leastSpan    = 9  // bytes
-	longestSpan  = 72 // bytes
-	chunkHeader  = 1 + binary.MaxVarintLen32 + binary.MaxVarintLen32
-	leastInChunk = chunkHeader + MaxName + 2*binary.MaxVarintLen32 + longestSpan // so that any span fits an empty chunk
+	// MaxName is in bytes. Longer names are cut.
+	MaxName = 1 << 10
+
+	chunkFormat = 1
+	leastSpan   = 9  // bytes
+	longestSpan = 72 // bytes
+	chunkHeader = 1 + binary.MaxVarintLen32 + binary.MaxVarintLen32
+
+	// leastInChunk lets any span fit an empty chunk.
+	leastInChunk = chunkHeader + MaxName + 2*binary.MaxVarintLen32 + longestSpan
 )
 
 // Encode encodes spans in their order as chunks of at most most bytes (about 1.2 KB where most is

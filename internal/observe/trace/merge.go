@@ -9,21 +9,33 @@ import (
 
 // A merged is a Timeline on one clock: the scheduler's.
 type merged struct {
-	begin, end  int64 // of what is shown
-	asked       int
-	whole       bool
-	workers     map[uint64]int // ranks by node
-	first, last uint64         // steps that are shown on all workers; first > last: the workers have none in common, and all are shown
-	median      time.Duration
-	nodes       []mergedNode // workers, then servers, by rank
-	arrows      []arrow
-	pushes      int      // that are shown
-	warnings    []string // what a reader has to know
+	// begin and end are those of what is shown.
+	begin, end int64
+
+	asked   int
+	whole   bool
+	workers map[uint64]int // ranks by node
+
+	// first and last are the steps that are shown on all workers; first > last: the workers have
+	// none in common, and all are shown.
+	first, last uint64
+
+	median time.Duration
+	nodes  []mergedNode // workers, then servers, by rank
+	arrows []arrow
+
+	// pushes is how many are shown.
+	pushes int
+
+	warnings []string // what a reader has to know
 }
 
 type mergedNode struct {
 	*Node
-	spans []mergedSpan // by begin
+
+	// spans are by begin.
+	spans []mergedSpan
+
 	lanes []lane
 }
 
@@ -41,16 +53,22 @@ type place struct{ node, span int }
 // An arrow is one contribution: from a push through its round to the pull of the round's value.
 type arrow struct {
 	push, round, pull place
-	arrived           int64 // in the round
-	pulled            bool  // there is a pull
+
+	// arrived is when the contribution had come for the round.
+	arrived int64
+
+	pulled bool // there is a pull
 }
 
 // A ClockError says that a node's clock is too uncertain for a timeline: its bound is more than
 // half of the median step.
 type ClockError struct {
-	Node  string
-	Bound time.Duration // how wrong the node's clock may be
-	Step  time.Duration // the median step
+	Node string
+
+	// Bound says how wrong the node's clock may be.
+	Bound time.Duration
+
+	Step time.Duration // the median step
 }
 
 // Error names the node, the bound and the step, and says what to do.
@@ -131,7 +149,10 @@ func (n *mergedNode) align(offset time.Duration) {
 // all where there are none in common.
 func (m *merged) findSteps() {
 	m.first, m.last = 0, 0
-	known, whole := false, false // a worker has steps; one of those that have sent everything
+
+	// known says that a worker has steps, and whole that one does of those that have sent
+	// everything.
+	known, whole := false, false
 	asynchronous := false
 	for i := range m.nodes {
 		n := &m.nodes[i]
@@ -149,7 +170,9 @@ func (m *merged) findSteps() {
 				asynchronous = asynchronous || s.Peer != 0
 			}
 		}
-		complete := n.Missing == "" && steps >= m.asked // one that ended early does not make the others end early
+
+		// A worker that ended early does not make the others end early.
+		complete := n.Missing == "" && steps >= m.asked
 		switch {
 		case steps == 0:
 		case !known || complete && !whole:
@@ -237,7 +260,9 @@ type contribution struct {
 	key   string
 	shard uint32
 	round uint64
-	node  uint64 // the worker; of a round with several contributions 0
+
+	// node is the worker; 0: a round has several contributions.
+	node uint64
 }
 
 // findArrows connects each push with its round on a server and with the pull of the round's value
@@ -256,7 +281,8 @@ func (m *merged) findArrows() {
 					arrivals[c] = s.End
 				}
 			case Pull:
-				if s.Round == 0 { // the first value is of no round
+				// The first value is of no round.
+				if s.Round == 0 {
 					continue
 				}
 				c.node, c.round = m.nodes[i].ID, s.Round-1
@@ -273,7 +299,9 @@ func (m *merged) findArrows() {
 			}
 			m.pushes++
 			of := contribution{s.key, s.Shard, s.Round, m.nodes[i].ID}
-			candidates := rounds[of] // of an asynchronous store
+
+			// An asynchronous store has a round for each contribution, by its worker.
+			candidates := rounds[of]
 			if len(candidates) == 0 {
 				candidates = rounds[contribution{s.key, s.Shard, s.Round, 0}]
 			}
@@ -287,7 +315,8 @@ func (m *merged) findArrows() {
 				a.arrived = r.Begin
 			}
 			if a.pull, a.pulled = pulls[of]; a.pulled {
-				delete(pulls, of) // of a push that was repeated the first one has it
+				// Of a push that was repeated the first one has it.
+				delete(pulls, of)
 			}
 			m.arrows = append(m.arrows, a)
 		}

@@ -13,8 +13,11 @@ const (
 
 // A Timeline is what the nodes of a job did in one window, as it was collected.
 type Timeline struct {
-	Job   string
-	Steps int // how many were asked for; 0: those of a time
+	Job string
+
+	// Steps is how many were asked for; 0: those of a time were.
+	Steps int
+
 	// Whole shows all spans, also those outside of the steps that all workers have.
 	Whole bool
 	// Generator is what made the timeline; empty: paragon launch ctl trace.
@@ -32,13 +35,22 @@ type Node struct {
 	Host string
 	PID  uint32
 
-	Offset time.Duration // the scheduler's clock minus the node's; times of Spans are by the node's
-	Bound  time.Duration // the largest error of Offset
+	// Offset is the scheduler's clock minus the node's. Times of Spans are by the node's.
+	Offset time.Duration
 
-	Spans   []Span   // in any order
-	Names   []string // of their keys, by index; Names[0] is empty
-	Dropped uint64   // spans that the node had no room for
-	Missing string   // why some or all spans did not come; empty: all came
+	Bound time.Duration // the largest error of Offset
+
+	// Spans are in any order.
+	Spans []Span
+
+	// Names are those of their keys, by index. Names[0] is empty.
+	Names []string
+
+	// Dropped is how many spans the node had no room for.
+	Dropped uint64
+
+	// Missing says why some or all spans did not come; empty: all came.
+	Missing string
 
 	keys map[string]uint32 // indices of Names
 }

@@ -13,15 +13,24 @@ import (
 // Recorder is never on.
 type Recorder struct {
 	clock *telemetry.Clock
-	open  atomic.Pointer[[]*Capture] // nil: none. Replaced under mu
-	step  atomic.Uint64              // the step under way
-	begun atomic.Int64               // when it began; 0: not known
 
-	mu sync.Mutex // for changes of open
+	// open is nil if there is none. It is replaced under mu.
+	open atomic.Pointer[[]*Capture]
+
+	step atomic.Uint64 // the step under way
+
+	// begun is when it began; 0: it is not known.
+	begun atomic.Int64
+
+	// mu is held for changes of open.
+	mu sync.Mutex
 
 	naming sync.RWMutex // guards the rest
-	names  []string     // by number; names[0] is empty
-	ids    map[string]uint32
+
+	// names are by number. names[0] is empty.
+	names []string
+
+	ids map[string]uint32
 }
 
 // NewRecorder returns a Recorder whose times are the clock's.
@@ -143,9 +152,14 @@ func (r *Recorder) captures() *[]*Capture {
 
 // Config says what a Capture keeps.
 type Config struct {
-	From  int64 // spans that begin before this time, in nanoseconds of the clock, are left out; 0: none are
-	Steps int   // the Capture ends after this many whole steps; 0: only with Close
-	Spans int   // capacity in spans, 72 bytes each; 0: DefaultSpans
+	// From is in nanoseconds of the clock. Spans that begin before it are left out; 0: none are.
+	From int64
+
+	// Steps is after how many whole steps the Capture ends; 0: only Close ends it.
+	Steps int
+
+	// Spans is the capacity in spans, of 72 bytes each; 0: DefaultSpans.
+	Spans int
 }
 
 // DefaultSpans is the default capacity of a Capture. 20 steps of a model with a hundred keys on
@@ -154,9 +168,13 @@ const DefaultSpans = 1 << 16
 
 // A Capture keeps the spans of a Recorder from Open to Close. Its memory is allocated by Open.
 type Capture struct {
-	r     *Recorder
-	cfg   Config
-	next  atomic.Int64 // slots that were given out, and beyond the last one those that were asked for
+	r   *Recorder
+	cfg Config
+
+	// next counts the slots that were given out and, beyond the last one, those that were asked
+	// for.
+	next atomic.Int64
+
 	steps atomic.Int64 // whole steps
 	slots []slot
 	done  chan struct{}

@@ -7,30 +7,57 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Of a worker.
-	Step     Kind = 1 // from the end of the step before to its own end
+	// Workers have these.
+
+	// Step lasts from the end of the step before to its own end.
+	Step Kind = 1
+
 	Data     Kind = 2 // wait for the next batch
 	Forward  Kind = 3
 	Backward Kind = 4
-	Push     Kind = 5 // a shard's contribution, from the send to the acknowledgement; of a push-pull, until it was sent
-	Pull     Kind = 6 // a shard's value, from the request to the answer; of a push-pull, from when the contribution was sent
-	Wait     Kind = 7 // wait of the training loop for the store
+
+	// Push is a shard's contribution, from the send to the acknowledgement. That of a push-pull
+	// lasts until it was sent.
+	Push Kind = 5
+
+	// Pull is a shard's value, from the request to the answer. That of a push-pull begins when the
+	// contribution was sent.
+	Pull Kind = 6
+
+	// Wait is that of the training loop for the store.
+	Wait Kind = 7
+
 	Save     Kind = 8 // write of a checkpoint
 	Evaluate Kind = 9
 
-	// Of a server.
-	Round   Kind = 10 // of a shard, from the first contribution to the close
-	Apply   Kind = 11 // the sum and the optimizer's update, after the last contribution; it ends with its Round
-	Receive Kind = 12 // a contribution, from its header to its last byte
-	Answer  Kind = 13 // a value, from when it was ready until it was written to the connection
+	// Servers have these.
 
-	// Of the membership.
-	Change Kind = 14 // pause of a worker for a change of the membership
-	Join   Kind = 15 // wait of a process until it is a member
-	Other  Kind = 16
+	// Round is a shard's, from the first contribution to the close.
+	Round Kind = 10
 
-	// Of a worker.
-	Compute Kind = 17 // a forward and backward pass together, where the device does not tell when the backward pass begins
+	// Apply is the sum and the optimizer's update, after the last contribution. It ends with its
+	// Round.
+	Apply Kind = 11
+
+	// Receive is a contribution, from its header to its last byte.
+	Receive Kind = 12
+
+	// Answer is a value, from when it was ready until it was written to the connection.
+	Answer Kind = 13
+
+	// These are about the membership.
+
+	// Change is the pause of a worker for a change of the membership.
+	Change Kind = 14
+
+	// Join is the wait of a process until it is a member.
+	Join Kind = 15
+
+	Other Kind = 16
+
+	// Compute is a worker's forward and backward pass together, where the device does not tell when the
+	// backward pass begins.
+	Compute Kind = 17
 
 	numKinds = 18
 )
@@ -63,12 +90,27 @@ func Wanted(rounds, contributions uint64) uint64 {
 
 // A Span is what a process did from Begin to End.
 type Span struct {
-	Begin, End int64  // nanoseconds of Unix time, by the process's telemetry.Clock
-	Step       uint64 // of a worker, from 0; 0 on servers
-	Round      uint64 // of the shard; see the package comment
-	Peer       uint64 // of Push and Pull: the server's rank; of Receive, Answer and asynchronous Round and Apply: the worker's node ID
-	Bytes      uint64 // size of the contribution or value, as sent
-	Key        uint32 // the key's number, from Recorder.Name; 0: none
-	Shard      uint32 // index in the key's plan; of Forward, Backward and Compute the device
-	Kind       Kind
+	// Begin and End are in nanoseconds of Unix time, by the process's telemetry.Clock.
+	Begin, End int64
+
+	// Step is a worker's, from 0. It is 0 on servers.
+	Step uint64
+
+	// Round is the shard's (see the package comment).
+	Round uint64
+
+	// Peer is the server's rank for Push and Pull, and the worker's node ID for Receive, Answer and
+	// asynchronous Round and Apply.
+	Peer uint64
+
+	// Bytes is the size of the contribution or value, as sent.
+	Bytes uint64
+
+	// Key is the key's number, from Recorder.Name; 0: there is none.
+	Key uint32
+
+	// Shard is the index in the key's plan, and the device for Forward, Backward and Compute.
+	Shard uint32
+
+	Kind Kind
 }

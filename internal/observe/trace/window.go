@@ -4,25 +4,38 @@ import "time"
 
 // A Window is a period in which the scheduler wants spans recorded.
 type Window struct {
-	ID      uint64        // 0: none is wanted
-	StartAt int64         // the scheduler's clock, in nanoseconds of Unix time
-	Steps   int           // how many steps workers record; 0: until Limit
-	Limit   time.Duration // all nodes stop recording so long after StartAt
+	// ID is 0 if none is wanted.
+	ID uint64
+
+	// StartAt is by the scheduler's clock, in nanoseconds of Unix time.
+	StartAt int64
+
+	// Steps is how many steps workers record; 0: until Limit.
+	Steps int
+
+	// Limit is how long after StartAt all nodes stop recording.
+	Limit time.Duration
 }
 
 // Room for the spans of one window.
 const (
-	spansPerStep  = 1 << 12 // of a worker
+	spansPerStep  = 1 << 12 // for a worker
 	mostSpans     = 1 << 18 // 20 MB of memory
 	spansOfServer = mostSpans
 )
 
 // A Recording is what a node recorded: in a window, or in a profile.
 type Recording struct {
-	Window  uint64 // 0: none
-	Spans   []Span
-	Names   []string // of the spans' keys, by index
-	Dropped uint64   // spans that there was no room for
+	// Window is 0 if there is none.
+	Window uint64
+
+	Spans []Span
+
+	// Names are those of the spans' keys, by index.
+	Names []string
+
+	// Dropped is how many spans there was no room for.
+	Dropped uint64
 }
 
 // A Follower records the windows that the scheduler asks for. It has no goroutine and no timer: its
@@ -35,10 +48,16 @@ type Follower struct {
 	r      *Recorder
 	worker bool
 
-	open    uint64   // ID of the window of capture
-	capture *Capture // nil: none
-	until   int64    // of this clock: its end
-	over    uint64   // ID of the last window that was taken or dropped
+	open uint64 // ID of the window of capture
+
+	// capture is nil if there is none.
+	capture *Capture
+
+	// until is its end by this clock.
+	until int64
+
+	// over is the ID of the last window that was taken or dropped.
+	over uint64
 }
 
 // NewFollower returns the Follower of a node. A worker stops recording after its steps, a server
@@ -51,7 +70,9 @@ func NewFollower(r *Recorder, worker bool) *Follower { return &Follower{r: r, wo
 func (f *Follower) Follow(w Window, offset time.Duration) {
 	if f.capture != nil && w.ID != f.open {
 		f.capture.Close()
-		if w.ID != 0 { // nobody wants the spans of the old one
+
+		// Nobody wants the spans of the old one.
+		if w.ID != 0 {
 			f.capture, f.over = nil, f.open
 		}
 	}
@@ -60,7 +81,8 @@ func (f *Follower) Follow(w Window, offset time.Duration) {
 	}
 	cfg := Config{From: w.StartAt - int64(offset), Spans: spansOfServer}
 	if f.worker && w.Steps > 0 {
-		cfg.Steps = w.Steps + 1 // workers do not begin a step at the same time: they have one less in common
+		// Workers do not begin a step at the same time, so they have one less in common.
+		cfg.Steps = w.Steps + 1
 		cfg.Spans = min(max(DefaultSpans, cfg.Steps*spansPerStep), mostSpans)
 	}
 	f.until = cfg.From + int64(w.Limit)

@@ -60,7 +60,8 @@ type Memory struct {
 	// that it returns. A read that fails has filled half of what it was to fill.
 	Fail func(Call) error
 
-	failMu sync.Mutex // one call of Fail at a time
+	// failMu lets one call of Fail run at a time.
+	failMu sync.Mutex
 
 	mu       sync.Mutex // guards the rest
 	objects  map[string]object

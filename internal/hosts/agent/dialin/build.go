@@ -13,7 +13,8 @@ import (
 // Build identifies this program: agents and launcher of a job must be the same one.
 func Build() (string, error) {
 	if runtime.GOOS == "linux" {
-		return BuildOf("/proc/self/exe") // is there even if the file was replaced
+		// The path works even if the file was replaced.
+		return BuildOf("/proc/self/exe")
 	}
 	path, err := os.Executable()
 	if err != nil {

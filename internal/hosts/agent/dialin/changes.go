@@ -35,7 +35,8 @@ func (l *Listener) change(c Change) {
 		l.queue = slices.DeleteFunc(l.queue, func(q Change) bool { return q.Info.Name == c.Info.Name })
 	}
 	if l.queue = append(l.queue, c); len(l.queue) > maxChanges {
-		l.queue = append(l.queue[:1], withoutPast(l.queue[1:])...) // tell may be sending the first one
+		// tell may be sending the first one.
+		l.queue = append(l.queue[:1], withoutPast(l.queue[1:])...)
 	}
 	l.notify()
 }
@@ -50,7 +51,9 @@ func withoutPast(queue []Change) []Change {
 	return slices.DeleteFunc(queue, func(c Change) bool {
 		name := c.Info.Name
 		came[name] = came[name] || c.Joined
-		return gone[name] && came[name] // not where the reader knows of an agent that has come
+
+		// A reader that knows of an agent which has come must hear that it is gone.
+		return gone[name] && came[name]
 	})
 }
 
@@ -59,7 +62,9 @@ func (l *Listener) tell() {
 	for {
 		l.mu.Lock()
 		var next Change
-		var out chan Change // nil: there is nothing to send
+
+		// out is nil while there is nothing to send.
+		var out chan Change
 		if len(l.queue) > 0 {
 			next, out = l.queue[0], l.changes
 		}

@@ -30,7 +30,9 @@ type dialer struct {
 	dial    dialFunc
 	tls     *tls.Config
 	connect time.Duration // limit for TCP
-	answer  time.Duration // and for TLS and the welcome
+
+	// answer bounds TLS and the welcome.
+	answer time.Duration
 }
 
 // bySecret reaches a launcher that this end has only the secret of.

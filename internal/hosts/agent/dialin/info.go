@@ -16,16 +16,36 @@ const (
 
 // An Info is what an agent says of its host.
 type Info struct {
-	Name     string    // host name in the job, unique among its agents
-	Slots    int       // workers that may run there; 0: not given
-	GPUs     int       // GPUs that are installed, or as many of them as --gpus allows
-	MaxGPUs  int       // --gpus, as hosts.Host.GPUs has it; 0: not given, hosts.NoGPUs: none
-	CPUs     int       // processors that the agent may use
-	Runs     string    // RunsWorkers, RunsServers; "": both
-	Address  string    // IP address at which other hosts reach it; empty: Join takes its connection's local address
-	Launcher string    // IP address at which it reached the launcher; Join sets it
-	Build    string    // of its launch program; Join sets it
-	Joined   time.Time // by the launcher's clock; Listener sets it
+	// Name is the host's in the job, unique among the agents.
+	Name string
+
+	// Slots is the number of workers that may run there; 0: it is not given.
+	Slots int
+
+	// GPUs is the number of GPUs that are installed, or as many of them as --gpus allows.
+	GPUs int
+
+	// MaxGPUs is --gpus, as hosts.Host.GPUs has it; 0: it is not given; hosts.NoGPUs: none may be
+	// used.
+	MaxGPUs int
+
+	CPUs int // processors that the agent may use
+
+	// Runs is RunsWorkers or RunsServers; empty: both may run there.
+	Runs string
+
+	// Address is the IP address at which other hosts reach it. If it is empty, Join takes the local
+	// address of its connection.
+	Address string
+
+	// Launcher is the IP address at which it reached the launcher. Join sets it.
+	Launcher string
+
+	// Build is that of its launch program. Join sets it.
+	Build string
+
+	// Joined is by the launcher's clock. Listener sets it.
+	Joined time.Time
 }
 
 // maxName is the longest name that DNS allows.
@@ -64,7 +84,9 @@ func (i Info) Check() error {
 		if _, err := netip.ParseAddr(a); err != nil {
 			return fmt.Errorf("address: %w", err)
 		}
-		if h, err := hosts.ParseHost(a); err != nil || h.Name != a { // package netip takes any text for a zone
+
+		// Package netip takes any text for a zone.
+		if h, err := hosts.ParseHost(a); err != nil || h.Name != a {
 			return fmt.Errorf("address %q has a zone that is not the name of an interface", a)
 		}
 	}

@@ -14,8 +14,12 @@ import (
 
 // Why Join ended, besides the end of the job and of its context.
 var (
-	ErrRefused = errors.New("the launcher refused this agent") // the error says why and what to do; to try again is of no use
-	ErrLost    = errors.New("the launcher is lost")            // it was not reached, or its lease expired
+	// ErrRefused says why the launcher refused this agent and what to do. To try again is of no
+	// use.
+	ErrRefused = errors.New("the launcher refused this agent")
+
+	// ErrLost says that the launcher was not reached, or that its lease expired.
+	ErrLost = errors.New("the launcher is lost")
 )
 
 // A neverReached is an ErrLost of a launcher that this agent has not seen.
@@ -31,10 +35,18 @@ type JoinConfig struct {
 	Addresses func() ([]string, error)
 	Secret    Secret
 	Info      Info
-	Timeout   time.Duration // for reaching the launcher; 0: 5 min
-	Rejoin    time.Duration // how long to look for another launcher when one is lost or stops before the job is over; 0: Join returns then
-	Serve     agent.Config  // Lease does not matter: it is the launcher's
-	Logger    *slog.Logger  // slog.Default()
+
+	// Timeout bounds the time to reach the launcher; 0: 5 min.
+	Timeout time.Duration
+
+	// Rejoin is how long to look for another launcher when one is lost or stops before the job is
+	// over; 0: Join returns then.
+	Rejoin time.Duration
+
+	// Serve says how the agent works. Its Lease does not matter, since it is the launcher's.
+	Serve agent.Config
+
+	Logger *slog.Logger // slog.Default()
 }
 
 // Join runs this machine's agent. It returns nil once the launcher says that the job is over, that
@@ -88,11 +100,14 @@ var errStopped = errors.New("launch: agent: the launcher has stopped before the 
 
 // joining is an agent that dials in.
 type joining struct {
-	cfg        JoinConfig
-	dial       dialFunc
-	bySecret   *dialer
-	byIdentity *dialer // of the present launcher; nil: it was not reached yet
-	lease      time.Duration
+	cfg      JoinConfig
+	dial     dialFunc
+	bySecret *dialer
+
+	// byIdentity dials the present launcher; nil: it was not reached yet.
+	byIdentity *dialer
+
+	lease time.Duration
 }
 
 // dialer is how the present launcher is reached.
@@ -133,7 +148,8 @@ func (a *joining) enter(ctx context.Context, timeout time.Duration) (w welcome, 
 	began := time.Now()
 	pause := backoff{}
 	for {
-		var refused time.Duration // how long a launcher may refuse until it is final
+		// refused is how long a launcher may refuse until that is final.
+		var refused time.Duration
 		attempt, cancel := context.WithTimeout(ctx, max(timeout-time.Since(began), a.lease))
 		w, c, err = a.dialer().contact(attempt, a.cfg.Addresses, hello{Ask: askSession, Info: a.cfg.Info})
 		cancel()
@@ -147,12 +163,15 @@ func (a *joining) enter(ctx context.Context, timeout time.Duration) (w welcome, 
 			case refusedOver:
 				return w, nil, nil
 			case refusedName:
-				refused = 2 * a.lease // the one that is there may be dead, and its lease not over yet
+				// The agent that is there may be dead, and its lease not over yet.
+				refused = 2 * a.lease
 			case refusedNext:
 				if a.byIdentity != nil {
 					return w, nil, errStopped
 				}
-				refused = timeout // the next one may come to the same address
+
+				// The next launcher may come to the same address.
+				refused = timeout
 			}
 			err = fmt.Errorf("launch: agent: %w: %s", ErrRefused, w.Reason)
 			if time.Since(began) >= refused {

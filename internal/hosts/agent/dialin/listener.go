@@ -19,10 +19,17 @@ import (
 
 // Config configures Listen.
 type Config struct {
-	Listen string        // host:port; "" is ":0"
-	Secret Secret        // that agents and launch ctl have, too
-	Lease  time.Duration // silence after which either end is declared lost, the same on both; 0: 4 s
-	Build  string        // that agents must have; "": Build()
+	// Listen is host:port; empty: it is ":0".
+	Listen string
+
+	// Secret is one that agents and launch ctl have, too.
+	Secret Secret
+
+	// Lease is the silence after which either end is declared lost, the same on both; 0: 4 s.
+	Lease time.Duration
+
+	// Build is the one that agents must have; empty: it is Build().
+	Build string
 
 	// Control serves a connection of launch ctl until it returns, and must return soon after
 	// ctx ended; nil: they are refused.
@@ -71,12 +78,21 @@ type Listener struct {
 	refusals  refusals
 	pending   unauthenticated.Conns
 
-	mu       sync.Mutex         // guards the rest
-	agents   map[string]*member // by nameKey
+	mu sync.Mutex // guards the rest
+
+	// agents is by nameKey.
+	agents map[string]*member
+
 	sessions map[string]*session
-	queue    []Change      // for changes
-	changed  chan struct{} // closed and replaced when agents or queue change
-	closing  string        // what agents are told: refusedOver or refusedNext; empty: it is not closing
+
+	// queue has what goes to changes.
+	queue []Change
+
+	// changed is closed and replaced when agents or queue change.
+	changed chan struct{}
+
+	// closing is what agents are told, refusedOver or refusedNext; empty: it is not closing.
+	closing string
 }
 
 // maxPending bounds the connections that have not authenticated themselves yet.
@@ -149,7 +165,8 @@ func (l *Listener) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // too many open files, say: others may be closed meanwhile
+		case err != nil:
+			// There may be too many open files, and others may be closed meanwhile.
 			l.cfg.Logger.Warn(fmt.Sprintf("launch: accept agents: %v", err))
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -212,7 +229,9 @@ func (l *Listener) serve(nc net.Conn) error {
 		return err
 	}
 	nc.SetDeadline(time.Time{})
-	s.stream.Attach(c) // if the connection is broken already, the agent makes another one
+
+	// If the connection is broken already, the agent makes another one.
+	s.stream.Attach(c)
 	return err
 }
 
@@ -252,7 +271,9 @@ func (l *Listener) stop() error {
 		s.stream.Abort(net.ErrClosed)
 	}
 	err := l.ln.Close()
-	l.pending.Close() // one that enters now ends with l.ctx
+
+	// A connection that comes in now ends with l.ctx.
+	l.pending.Close()
 	l.running.Wait()
 	if errors.Is(err, net.ErrClosed) {
 		return nil // it was closed before

@@ -17,11 +17,16 @@ import (
 
 // A member is an agent by its name, over all its sessions. Its fields are guarded by Listener.mu.
 type member struct {
-	info      Info
-	session   *session // nil: the last one was closed here, and the agent dials in anew
-	joined    bool     // a Change has said so
+	info Info
+
+	// session is nil if the last one was closed here, and the agent dials in anew.
+	session *session
+
+	joined    bool // a Change has said so
 	dismissed bool
-	expire    *time.Timer // while session is nil
+
+	// expire is set while session is nil.
+	expire *time.Timer
 }
 
 // nameKey is the same for all spellings of a host's name, as it is in hosts files: n1 and N1 are
@@ -36,9 +41,13 @@ type session struct {
 	stream *resume.Stream
 
 	// Guarded by Listener.mu:
-	client *agent.Client // nil: the agent has not begun yet
-	inUse  bool          // it was dialled
-	closed bool          // from here: the agent comes back in another session
+	// client is nil if the agent has not begun yet.
+	client *agent.Client
+
+	inUse bool // it was dialled
+
+	// closed says that the session was closed from here: the agent comes back in another one.
+	closed bool
 }
 
 // replaceable reports whether a new session from remote may take the place of the member's: that

@@ -8,8 +8,8 @@ import "time"
 //
 // The name of the server in the TLS handshake says by what the ends know each other.
 const (
-	serverJoin  = "join"  // by the secret
-	serverAgent = "agent" // by identities of the launcher's authority
+	serverJoin  = "join"  // with the secret
+	serverAgent = "agent" // with an identity of the launcher
 )
 
 const (
@@ -32,20 +32,38 @@ type hello struct {
 
 // Why a launcher refuses.
 const (
-	refusedBuild   = "build"   // the agent is of another build
-	refusedName    = "name"    // another agent has that name
-	refusedSession = "session" // there is no such session any more: its lease expired, or another agent has taken the place
-	refusedOver    = "over"    // the job is over, or the host was removed: the agent ends with code 0
-	refusedNext    = "next"    // this launcher is stopping, the job may go on with another one: the agent looks for that, if it shall, else it ends with code 0
-	refusedAsk     = "ask"     // the hello makes no sense, or asks for something that is not there
+	refusedBuild = "build" // the agent is of another build
+	refusedName  = "name"  // another agent has that name
+
+	// refusedSession says that there is no such session any more: its lease expired, or another
+	// agent has taken the place.
+	refusedSession = "session"
+
+	// refusedOver says that the job is over, or the host was removed: the agent ends with code 0.
+	refusedOver = "over"
+
+	// refusedNext says that this launcher is stopping, and the job may go on with another one. The
+	// agent looks for that one if it shall, and else ends with code 0.
+	refusedNext = "next"
+
+	// refusedAsk says that the hello makes no sense, or asks for something that is not there.
+	refusedAsk = "ask"
 )
 
 type welcome struct {
-	Refused  string        `json:",omitempty"` // empty: the hello is granted
-	Reason   string        `json:",omitempty"` // in words
-	Session  string        `json:",omitempty"` // of a new session
-	Identity string        `json:",omitempty"` // with which the agent comes back, if it has none yet
-	Lease    time.Duration `json:",omitempty"`
+	// Refused is empty if the hello is granted.
+	Refused string `json:",omitempty"`
+
+	// Reason says why, in words.
+	Reason string `json:",omitempty"`
+
+	// Session is that of a new session.
+	Session string `json:",omitempty"`
+
+	// Identity is the one with which the agent comes back, if it has none yet.
+	Identity string `json:",omitempty"`
+
+	Lease time.Duration `json:",omitempty"`
 }
 
 // Leases that make sense.

@@ -23,8 +23,10 @@ type refusal struct {
 }
 
 const (
-	tellAgain   = 10 * time.Minute // the same refusal
-	maxRefusals = 32               // that are told within that time
+	tellAgain = 10 * time.Minute // the same refusal
+
+	// maxRefusals is how many are told within that time.
+	maxRefusals = 32
 )
 
 func (r *refusals) tell(what refusal, text string) {

@@ -25,7 +25,9 @@ const (
 // A Secret is what launcher and agents of one job share: 32 random bytes. Printed, it shows
 // nothing.
 type Secret struct {
-	key *[secretSize]byte // a pointer: package fmt prints the fields of a struct that it finds inside another
+	// key is a pointer, because package fmt prints the fields of a struct that it finds inside
+	// another.
+	key *[secretSize]byte
 }
 
 // NewSecret makes a Secret.
@@ -97,7 +99,9 @@ func ReadSecret(path string) (Secret, error) {
 	if info.Mode().Perm()&0o077 != 0 && info.Mode().IsRegular() && !readOnly(f) {
 		return Secret{}, fmt.Errorf("launch: read the secret: other users can read %s (mode %#o): chmod 600 %s, and make a new secret if you do not trust them", path, info.Mode().Perm(), path)
 	}
-	_ = f.SetReadDeadline(time.Now().Add(secretTime)) // a regular file has none, and needs none
+
+	// A regular file has no deadline, and needs none.
+	_ = f.SetReadDeadline(time.Now().Add(secretTime))
 	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
 	if err != nil {
 		return Secret{}, fmt.Errorf("launch: read the secret: %w", err)

@@ -14,13 +14,23 @@ type link struct {
 	conn   net.Conn
 	closed chan struct{}
 	once   sync.Once
-	wake   chan struct{} // gets something when there may be something to send
+
+	// wake gets something when there may be something to send.
+	wake chan struct{}
 
 	// Guarded by Stream.mu:
-	ready     bool   // the other end's first frame has come
-	sent      uint64 // position up to which out was sent over this connection; the end counts as one
-	told      uint64 // the read of the last frame
-	lingering bool   // the stream is complete: the last acknowledgement goes out, and nothing is expected but the end of the connection
+
+	// ready says that the other end's first frame has come.
+	ready bool
+
+	// sent is the position up to which out was sent over this connection. The end counts as one.
+	sent uint64
+
+	told uint64 // the read of the last frame
+
+	// lingering says that the stream is complete: the last acknowledgement goes out, and nothing is
+	// expected but the end of the connection.
+	lingering bool
 }
 
 // close closes the connection now. Package tls would first send an alert, and wait for that.
@@ -67,7 +77,9 @@ func (s *Stream) Attach(conn net.Conn) (broken <-chan struct{}) {
 	if s.in = (ring{}); !s.readEnd {
 		s.inEnd = false
 	}
-	s.came = time.Now() // whoever made the connection has just heard the other end
+
+	// Whoever made the connection has just heard the other end.
+	s.came = time.Now()
 	s.renewed = s.came
 	s.links.Go(func() {
 		if !s.send(l) {
@@ -112,13 +124,16 @@ func (s *Stream) mustAcknowledge(l *link) bool {
 // send sends frames until the connection breaks. It reports whether it has sent the last one of a
 // complete stream.
 func (s *Stream) send(l *link) (last bool) {
-	ping := time.NewTimer(0) // the first frame goes out at once
+	// The first frame goes out at once.
+	ping := time.NewTimer(0)
 	defer ping.Stop()
 	var buf []byte
 	due := false
 	for {
 		s.mu.Lock()
-		if due { // nothing has been sent for a while
+
+		// When it is due, nothing has been sent for a while.
+		if due {
 			s.in.release()
 			s.out.release()
 		}

@@ -37,7 +37,8 @@ func (r *ring) copyAt(p []byte, offset int) {
 // discard drops the first n bytes.
 func (r *ring) discard(n int) {
 	if r.n -= n; r.n == 0 {
-		r.start = 0 // the next bytes lie in one piece
+		// The next bytes lie in one piece.
+		r.start = 0
 		return
 	}
 	r.start = (r.start + n) % len(r.b)

@@ -28,7 +28,10 @@ var ErrProtocol = errors.New("invalid frame from the other end")
 
 // Config configures a Stream.
 type Config struct {
-	Lease time.Duration // silence of the other end after which the stream is over; 0: 4 s; the same on both ends
+	// Lease is the silence of the other end after which the stream is over, the same on both ends;
+	// 0: 4 s.
+	Lease time.Duration
+
 	// Holder is set on one of the two ends. Its stream is over when the other end may have
 	// heard nothing of it for Lease, which is up to two pings earlier: what the holder does has
 	// ended by the time at which the other end declares it lost, even if only one direction
@@ -43,23 +46,47 @@ type Stream struct {
 	done   chan struct{} // closed when over is set
 	links  sync.WaitGroup
 
-	mu       sync.Mutex // guards the rest
-	readable sync.Cond  // in, inEnd or over has changed
-	writable sync.Cond  // out or over has changed
-	in       ring       // came over this connection and was not read yet
-	inEnd    bool       // nothing comes behind in
-	read     uint64     // position up to which in was read
-	readEnd  bool       // the end was read; it counts in read
-	out      ring       // was written, and not read by the other end yet
-	outEnd   bool       // nothing will be written behind out
-	written  uint64     // position behind out
-	acked    uint64     // position up to which the other end has read; the end counts as one
-	link     *link      // nil: there is no connection
-	came     time.Time  // when a frame last came
-	renewed  time.Time  // when the lease was last renewed
-	timer    *time.Timer
-	over     bool
-	err      error // why it is over; nil: both ends have read all
+	mu sync.Mutex // guards the rest
+
+	// readable says that in, inEnd or over has changed.
+	readable sync.Cond
+
+	writable sync.Cond // out or over has changed
+
+	// in came over this connection and was not read yet.
+	in ring
+
+	inEnd bool // nothing comes behind in
+
+	// read is the position up to which in was read.
+	read uint64
+
+	// readEnd says that the end was read. It counts in read.
+	readEnd bool
+
+	// out was written, and not read by the other end yet.
+	out ring
+
+	outEnd  bool   // nothing will be written behind out
+	written uint64 // position behind out
+
+	// acked is the position up to which the other end has read. The end counts as one.
+	acked uint64
+
+	// link is nil if there is no connection.
+	link *link
+
+	// came is when a frame last came.
+	came time.Time
+
+	// renewed is when the lease was last renewed.
+	renewed time.Time
+
+	timer *time.Timer
+	over  bool
+
+	// err is why the stream is over; nil: both ends have read all.
+	err error
 }
 
 // New makes a Stream without a connection. Its lease begins now.

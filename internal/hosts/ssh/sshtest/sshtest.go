@@ -21,15 +21,26 @@ import (
 type Server struct {
 	Addresses []string // 127.0.0.2, ...
 	Port      int
-	Home      string   // the home directory of those who log in
-	Client    []string // the ssh command that logs in without asking
-	Config    string   // its configuration file
+
+	// Home is the home directory of those who log in.
+	Home string
+
+	// Client is the ssh command that logs in without asking.
+	Client []string
+
+	Config string // its configuration file
 
 	sshd, serverConfig string
-	listeners          map[string]net.Listener // by address
-	mu                 sync.Mutex              // guards cmds
-	cmds               map[*exec.Cmd]string    // with the address that was called
-	all                sync.WaitGroup
+
+	// listeners are by address.
+	listeners map[string]net.Listener
+
+	mu sync.Mutex // guards cmds
+
+	// cmds have the address that was called.
+	cmds map[*exec.Cmd]string
+
+	all sync.WaitGroup
 }
 
 // Skip skips the test because something is missing on this machine, or fails it under
@@ -184,7 +195,9 @@ func (s *Server) accept(l net.Listener) {
 			continue
 		}
 		cmd := exec.Command(s.sshd, "-i", "-f", s.serverConfig)
-		cmd.Stdin, cmd.Stdout = f, f // and its log to /dev/null
+
+		// Its log goes to /dev/null.
+		cmd.Stdin, cmd.Stdout = f, f
 		err = cmd.Start()
 		f.Close()
 		if err != nil {
