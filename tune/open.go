@@ -148,7 +148,7 @@ func (s *Study) open() error {
 		if err := s.l.applyEvent(e, false); err != nil {
 			return err
 		}
-		s.page.note(s.l, e)
+		s.observer.note(s.l, e)
 		return nil
 	})
 	switch {
@@ -411,7 +411,7 @@ func (s *Study) Close() error {
 		}
 	}
 	s.mu.Unlock()
-	s.page.close()
+	s.closePage()
 	if s.temp != nil {
 		err = errors.Join(err, s.temp.Remove())
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/files/scratch"
 	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/tune/internal/searchpage"
 )
 
 // A Study is one search that the caller drives: Ask returns the next trial to run, Tell takes
@@ -53,7 +54,8 @@ type Study struct {
 
 	division *division // nil: no Allocator divides nodes
 
-	page *statusPage // nil: none is served
+	page     *searchpage.Page // nil: none is served
+	observer *pageObserver    // tells page; nil: none is served
 }
 
 // NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
@@ -88,20 +90,31 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	defer func() {
 		if err != nil {
 			s.unlock()
-			s.page.close()
+			s.closePage()
 		}
 	}()
 	if cfg.StatusListen != "" {
-		if s.page, err = newStatusPage(&s.cfg); err != nil {
+		if s.page, err = listenPage(&s.cfg); err != nil {
 			return nil, err
 		}
-		s.cfg.Observers = append(slices.Clip(cfg.Observers), s.page)
+		s.observer = &pageObserver{cfg: &s.cfg, notes: &s.page.Notes}
+		s.cfg.Observers = append(slices.Clip(cfg.Observers), s.observer)
 	}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	s.page.serve(s)
+	if s.page != nil {
+		link := s.page.Show(&pageStudy{study: s, params: uniqueParams(s.cfg.shown())})
+		s.logger.Info(fmt.Sprintf("live page of the search: %s (works once)", link))
+	}
 	return s, nil
+}
+
+// closePage ends the page, if there is one.
+func (s *Study) closePage() {
+	if s.page != nil {
+		_ = s.page.Close()
+	}
 }
 
 // chooseScheduler sets Scheduler to the default, unless the study began with FIFO. log is the path

@@ -41,7 +41,7 @@ var wall = map[string]string{
 	"launch/internal/otel/oteltest/collector.go": "stamps of spans, as they came",
 	"launch/internal/spot/aws.go":                "when a machine is taken away, by its provider's clock; a time that cannot be is not used",
 	"launch/status.go":                           "when launch was started, for people",
-	"tune/statuspage.go":                         "when a search was started, for people",
+	"tune/internal/searchpage/page.go":           "when a search was started, for people",
 	"internal/observe/page/pagetest/job.go":      "the beginning of a made-up job",
 	"metrics/event.go":                           "stamps in a file, for charts",
 	"metrics/eventfile.go":                       "a file's name, which sorts behind those that are there whatever the clock says",

@@ -30,9 +30,9 @@ func pageSpace() Space {
 	return Space{Grid("x", 1, 7, 9), Choice("optimizer", "sgd", "adam"), Real("momentum", 0.1, 0.9).When("optimizer", "sgd"), Real("lr", 1e-4, 1e-1).Log()}
 }
 
-// pageStudy runs a study of three trials with a page: the first is stopped, the second ends, the
+// studyWithPage runs a study of three trials with a page: the first is stopped, the second ends, the
 // third fails.
-func pageStudy(t *testing.T, cfg Config) *Study {
+func studyWithPage(t *testing.T, cfg Config) *Study {
 	t.Helper()
 	cfg.Space, cfg.Metric, cfg.Mode, cfg.Scheduler, cfg.Points = pageSpace(), "value", Max, below{}, []Point{{"optimizer": "adam"}}
 	cfg.StatusListen = "127.0.0.1:0"
@@ -73,7 +73,7 @@ func runOne(t *testing.T, s *Study) {
 
 func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	t.Parallel()
-	s := pageStudy(t, Config{})
+	s := studyWithPage(t, Config{})
 	for range 3 {
 		runOne(t, s)
 	}
@@ -98,7 +98,7 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	if got := news.Progress; !reflect.DeepEqual(got.Trial, []int{0, 0, 1, 1, 1, 2, 2}) || got.Value[0] != 0.1 || got.Value[6] != 8.2 {
 		t.Errorf("the best so far grew by %+v", got)
 	}
-	bounded := pageStudy(t, Config{Constraints: []Constraint{{Metric: "value", Bound: 6.2}}})
+	bounded := studyWithPage(t, Config{Constraints: []Constraint{{Metric: "value", Bound: 6.2}}})
 	for range 3 {
 		runOne(t, bounded)
 	}
@@ -264,13 +264,13 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 func TestStatusPageKnowsTheLogOfAResumedSearch(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: t.TempDir()}
-	s := pageStudy(t, cfg)
+	s := studyWithPage(t, cfg)
 	runOne(t, s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	cfg.Resume = ResumeAuto
-	s = pageStudy(t, cfg)
+	s = studyWithPage(t, cfg)
 	runOne(t, s)
 	news := s.page.News()
 	if len(news.Rows) != 2 || news.Rows[0].StopBound != 5 || len(news.Progress.Trial) != 5 || news.Progress.Trial[0] != 0 {
@@ -289,7 +289,10 @@ func TestStatusPageDescribesParameters(t *testing.T) {
 		Real("rate", 1, 2).When("kind", "a"), Real("rate", 10, 20).Log().When("kind", "b"),
 		Int("layers", 1, 4), Normal("noise", 0, 1), Choice("many", many...),
 		Derived("twice", func(p Params) any { return 2 * p.Float("lr") }), Derived("label", func(Params) any { return "<x>" }))}
-	params := (&statusPage{cfg: &cfg, params: uniqueParams(cfg.Space)}).axes()
+	var params []page.SearchParam
+	for _, p := range pageParams(&cfg) {
+		params = append(params, p.SearchParam)
+	}
 	b, err := json.Marshal(params)
 	if err != nil {
 		t.Fatal(err)
@@ -323,19 +326,5 @@ func TestStatusPageFindsHostsInLocations(t *testing.T) {
 		if got := isAt(tc.location, tc.host); got != tc.want {
 			t.Errorf("host %q in location %q: got %v, want %v", tc.host, tc.location, got, tc.want)
 		}
-	}
-}
-
-// A page that nobody looks at must not slow reports down, and its notes are bounded.
-func TestStatusPageBoundsTheNotesOfATrial(t *testing.T) {
-	t.Parallel()
-	p := &statusPage{changed: map[int]bool{}, history: map[int]*trialHistory{}, best: math.NaN()}
-	p.mu.Lock()
-	for range 1000 {
-		p.add(3, page.SearchNote{Kind: "decision"})
-	}
-	p.mu.Unlock()
-	if h := p.history[3]; len(h.notes) > maxNotes || len(h.notes)+h.earlier != 1000 {
-		t.Errorf("1000 notes: %d are there and %d counted, want at most %d and 1000 in all", len(h.notes), h.earlier, maxNotes)
 	}
 }
