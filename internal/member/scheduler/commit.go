@@ -43,13 +43,13 @@ func (m *membership) tryCommit(out *output) {
 // commit makes the pending change: those who leave are removed, those who are ready count, ranks
 // are dense again, and what is left of the epoch is divided.
 func (m *membership) commit(out *output) {
-	enter := m.admitted()
+	enter := m.policy.admitted(&m.roster)
 	used, failure := m.change.divide(out, &m.roster)
 	if failure != nil {
 		m.fail(out, *failure)
 		return
 	}
-	gone, stay := m.leavers()
+	gone, stay := m.roster.leavers()
 	for _, n := range gone {
 		m.roster.setState(n, removed)
 	}
@@ -57,7 +57,7 @@ func (m *membership) commit(out *output) {
 		n.State, n.joinBy = wire.MemberCounts, time.Time{}
 	}
 	stay = append(stay, enter...)
-	moved := m.rank(stay)
+	moved := m.roster.rank(stay)
 	m.job.regenerate()
 	made := m.change.commit(stay, used)
 	took, d := out.now.Sub(made.since), m.change.parts.division
@@ -72,35 +72,13 @@ func (m *membership) commit(out *output) {
 	m.admitReady(out)
 }
 
-// leavers cuts the workers that count into those that were asked to leave and the others.
-func (m *membership) leavers() (gone, stay []*node) {
-	for _, n := range m.roster.workers() {
-		if n.State == wire.MemberLeaving {
-			gone = append(gone, n)
-		} else {
-			stay = append(stay, n)
-		}
-	}
-	return gone, stay
-}
-
-// rank gives workers the ranks from 0 on, in their order, and reports whether one had another.
-func (m *membership) rank(workers []*node) (moved bool) {
-	for rank, n := range workers {
-		moved = moved || n.Rank >= 0 && n.Rank != int32(rank)
-		n.Rank = int32(rank)
-		m.roster.mark(n)
-	}
-	return moved
-}
-
 // tellCommitted tells the events of a change that was committed.
 func (m *membership) tellCommitted(out *output, gone, enter []*node, moved bool) {
 	if moved {
 		out.event(control.Event{Action: control.Ranks})
 	}
 	for _, n := range gone {
-		m.noteLeft(out, n)
+		m.hosts.left(out, n, &m.roster)
 	}
 	for _, n := range enter {
 		m.hosts.entered(out, n.Host)

@@ -85,7 +85,7 @@ func (c *Core) Step(e Event) Output {
 	case forming:
 		c.handle(e.Request, e.Message)
 		// Who is there when the job begins has not joined it.
-		if c.members.isRunning() {
+		if c.members.job.running() {
 			c.meters.begin(&c.members.roster)
 		}
 	default:
@@ -145,7 +145,7 @@ func (c *Core) stopped(why string) {
 	m := &c.members
 	if m.job.phase == wire.PhaseForming && len(m.roster.living(wire.RoleWorker)) == 0 {
 		c.out.note("%s; no worker had joined, so nothing is lost", why).Event = joblog.JobStopping.With()
-		m.finish(&c.out)
+		m.end(&c.out, nil)
 		return
 	}
 	m.fail(&c.out, control.Failure{Code: control.SchedulerEnded, Rank: -1, Text: why})

@@ -5,9 +5,9 @@
 // answers, notes and records come out. It has no clock, socket or disk, so the same events always
 // give the same output, and a journal of records is a journal of the job. Run is the shell around
 // it: it listens, passes events to the core, wakes it at its deadlines, writes the records to a
-// State (a file, or etcd), and then sends the answers, some of which come long after their requests.
-// A scheduler that was killed is started again on its State, at the same address; the nodes only
-// notice a wait.
+// State (a file, or etcd), and then sends the answers, some of which come long after their
+// requests. A scheduler that was killed is started again on its State, at the same address; the
+// nodes only notice a wait.
 //
 // # The job
 //
@@ -35,6 +35,7 @@
 // machine is tested by itself, with an output and a roster (machines_test.go), and the scripts of
 // testdata run over the whole.
 //
+//	policy         which losses the job survives, who may leave: no state, only the settings
 //	jobState       phase, generation, revision; why the job ended, and how it is being stopped
 //	roster         the nodes, by ID, and those that are gone
 //	leases         which silent nodes are lost, and which are waited for
@@ -53,11 +54,11 @@
 //	tracer         the trace that is being taken
 //	adaptations    what rank 0 says of how it adapts
 //
-// The membership is the sum of those down to changeWaits, and has the procedures that need several of
-// them: register, join, commit, lose, depart and so on, each a list of steps. The Core adds the
-// others. It hands an event to whom it concerns, and then does the same with every machine: asks for
-// its next deadline, lets it act on those that are over, tells it that the sender of a request is
-// gone, and takes its records.
+// The membership is the sum of those down to changeWaits, and has the procedures that need several
+// of them: register, join, commit, lose, depart and so on, each a list of steps. The Core adds the
+// others. It hands an event to whom it concerns, and then does the same with every machine: asks
+// for its next deadline, lets it act on those that are over, tells it that the sender of a request
+// is gone, and takes its records.
 //
 // # What always holds
 //
@@ -65,8 +66,8 @@
 //     with all that a wire.Membership says, and the watches are answered with it.
 //   - The IDs of nodes, and the numbers of changes, placements and events, go up and are never used
 //     again, also by a scheduler that was started again.
-//   - The ranks of the workers that count are dense after a commit. Between a loss and the commit one
-//     is missing; its part of the division is still its.
+//   - The ranks of the workers that count are dense after a commit. Between a loss and the commit
+//     one is missing; its part of the division is still its.
 //   - A request gets one answer. Those that wait get it from the machine that holds them, at their
 //     deadline at the latest, or when the job ends.
 //   - All that was answered is in the records of the same or an earlier Output, so that nothing is
@@ -86,8 +87,8 @@
 //	                                   what outlives a scheduler
 //	run.go, shell.go                   the shell
 //
-// Every machine is in the file that is named for it: job.go, roster.go and node.go, lease.go,
-// change.go and division.go, hosts.go, scale.go, servers.go, placement.go (its planner in plan.go and
-// backups.go), watches.go, waits.go, barriers.go, signals.go, changewaits.go, eventlog.go,
-// telemetry.go, slow.go, trace.go, adaptation.go.
+// Every machine is in the file that is named for it: policy.go, job.go, roster.go and node.go,
+// lease.go, change.go and division.go, hosts.go, scale.go, servers.go, placement.go (its planner in
+// plan.go and backups.go), watches.go, waits.go, barriers.go, signals.go, changewaits.go,
+// eventlog.go, telemetry.go, slow.go, trace.go, adaptation.go.
 package scheduler

@@ -93,7 +93,7 @@ func (m *membership) removeHost(out *output, name string) string {
 	if count > 0 {
 		m.change.begin(out, fmt.Sprintf("host %s is to be removed", name))
 	}
-	m.hostLeft(out, name)
+	m.hosts.emptied(out, name, &m.roster)
 	m.changed(out)
 	m.tryCommit(out)
 	return ""
@@ -162,7 +162,7 @@ func (m *membership) release(out *output, process uint32) (refusal string, again
 	case n.State == wire.MemberLeaving:
 		return "", false
 	}
-	if why := m.needs(n); why != "" {
+	if why := m.policy.needs(n, &m.roster, &m.job); why != "" {
 		return fmt.Sprintf("%v cannot leave: %s", n, why), true
 	}
 	m.grantLeave(out, n, "the job scales to "+control.ScaleText(m.scale.taken.Workers, m.scale.taken.Placement))

@@ -83,12 +83,35 @@ func (t *hostTable) entered(out *output, name string) {
 	}
 }
 
-// emptied notes that the last worker of a host is gone. A host that is being removed is removed
-// now; of others the caller says what it means.
-func (t *hostTable) emptied(out *output, name string) {
-	if t.status(name) == control.RemovalQueued {
-		t.set(out, name, control.Removed, "")
-		out.event(control.Event{Action: control.Removed, Host: name})
+// emptied notes that a worker has left its host as asked; with the last one the host is removed.
+func (t *hostTable) emptied(out *output, name string, r *roster) {
+	if t.status(name) == control.RemovalQueued && !r.hasWorkers(name) {
+		t.tell(out, name, control.Removed, "")
+	}
+}
+
+// left updates the host, and tells the event, when a worker that was asked to leave has left.
+func (t *hostTable) left(out *output, n *node, r *roster) {
+	switch status := t.status(n.Host); status {
+	case "":
+	case control.RemovalQueued:
+		t.emptied(out, n.Host, r)
+	default:
+		out.event(n.event(control.Left, ""))
+		if status == control.Added && !r.hasWorkers(n.Host) {
+			// Those who were to stay were lost meanwhile.
+			t.set(out, n.Host, control.HostFailed, "its workers were lost or have left")
+		}
+	}
+}
+
+// lost updates the host of a worker that was lost.
+func (t *hostTable) lost(out *output, n *node, text string, r *roster) {
+	switch {
+	case t.status(n.Host) == control.RemovalQueued:
+		t.emptied(out, n.Host, r)
+	case !r.hasWorkers(n.Host):
+		t.set(out, n.Host, control.HostFailed, text)
 	}
 }
 

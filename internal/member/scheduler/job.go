@@ -80,6 +80,9 @@ func newJobState(set *Settings, start time.Time) jobState {
 // open reports whether the job has not ended.
 func (j *jobState) open() bool { return j.phase == wire.PhaseForming || j.phase == wire.PhaseRunning }
 
+// running reports whether the job has begun and has not ended.
+func (j *jobState) running() bool { return j.phase == wire.PhaseRunning }
+
 // formed begins the run, in the first generation.
 func (j *jobState) formed() { j.phase, j.generation, j.dirty = wire.PhaseRunning, j.generation+1, true }
 

@@ -29,7 +29,7 @@ func (m *membership) join(out *output, request uint64, r *wire.Register) {
 	n.joinBy = out.now.Add(m.set.Elastic.JoinTimeout)
 	m.hosts.joins(out, r.Host)
 	out.note("node %d registered: %s joins", n.Node, who).Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
-	m.registered(out, request, n)
+	m.leases.grant(out, request, n)
 	m.changed(out)
 }
 
@@ -53,14 +53,11 @@ func (m *membership) ready(out *output, request uint64, n *node, r *wire.Ready) 
 
 // admitReady begins a change if there is a ready worker that none is pending for.
 func (m *membership) admitReady(out *output) {
-	if n := m.admitted(); len(n) > 0 && !m.change.isPending() && m.isRunning() {
+	if n := m.policy.admitted(&m.roster); len(n) > 0 && !m.change.isPending() && m.job.running() {
 		m.change.begin(out, fmt.Sprintf("%v (node %d) is ready", n[0], n[0].Node))
 		m.changed(out)
 	}
 }
-
-// admitted lists the ready workers that would count after a change.
-func (m *membership) admitted() []*node { return m.roster.admitted(m.set.mostWorkers()) }
 
 // drop removes a joining worker.
 func (m *membership) drop(out *output, n *node, why string) {

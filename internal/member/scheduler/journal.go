@@ -105,7 +105,7 @@ func (c *Core) restored() error {
 	if m.job.phase != wire.PhaseForming {
 		m.places.restored(&m.roster, m.servers.ranks)
 	}
-	if m.isRunning() {
+	if m.job.running() {
 		c.meters.begin(&m.roster)
 	}
 	m.hosts.restored(now, m.roster.hasWorkers)

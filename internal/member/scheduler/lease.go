@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -58,6 +57,15 @@ func (l *leases) begin(n *node, now time.Time) {
 	n.lease = lease{heard: now, deadline: now.Add(l.set.Lease)}
 }
 
+// grant answers a registration.
+func (l *leases) grant(out *output, request uint64, n *node) {
+	out.answer(request, &wire.Registered{
+		Node:            n.Node,
+		HeartbeatMillis: uint32(l.set.Heartbeat / time.Millisecond),
+		LeaseMillis:     uint32(l.set.Lease / time.Millisecond),
+	})
+}
+
 // graceOf decides whether a node whose lease has expired is waited for. Only jobs whose membership
 // may change wait, and not for a node that is known to have ended.
 func (l *leases) graceOf(out *output, n *node, r *roster) grace {
@@ -75,7 +83,6 @@ func (l *leases) graceOf(out *output, n *node, r *roster) grace {
 	heard := func(list []*node) bool {
 		return slices.ContainsFunc(list, func(x *node) bool { return x.lease.heard.After(l.silentSince(n)) })
 	}
-	e := l.set.Elastic
 	switch {
 	case !heard(others):
 		return graceAllSilent
@@ -85,7 +92,7 @@ func (l *leases) graceOf(out *output, n *node, r *roster) grace {
 		return graceLastWorker
 	case !heard(workers):
 		return graceAllWorkers
-	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(r.admitted(l.set.mostWorkers())) < e.MinWorkers:
+	case policy{l.set}.tooFewWithout(n, stay, r):
 		return graceMinimum
 	}
 	return noGrace

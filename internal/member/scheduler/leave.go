@@ -8,7 +8,6 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
-	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -60,12 +59,12 @@ func (m *membership) serverLeft(out *output, n *node, l *wire.Leave) {
 func (m *membership) workerLeft(out *output, n *node) {
 	if len(m.roster.workers()) == 0 {
 		out.note("%v left: the job has finished", n).Event = joblog.JobFinished.With()
-		m.finish(out)
+		m.end(out, nil)
 		return
 	}
 	out.note("%v left", n).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 	if n.State == wire.MemberLeaving {
-		m.noteLeft(out, n)
+		m.hosts.left(out, n, &m.roster)
 	}
 	m.change.wantFewer()
 	m.changed(out)
@@ -87,7 +86,7 @@ func (m *membership) askLeave(out *output, request uint64, n *node, a *wire.AskL
 		out.ack(request)
 		return
 	}
-	if why := m.needs(n); why != "" {
+	if why := m.policy.needs(n, &m.roster, &m.job); why != "" {
 		// Where all end, as after Ctrl-C, the worker says so itself.
 		if m.set.Elastic.Enabled && m.job.stop == notStopping {
 			out.note("%v asks to leave%s; refused: %s", n, because(a.Reason), why).Event = joblog.LeaveRefused.Of(n.logged(), "node", n.Node, "reason", why)
@@ -99,30 +98,6 @@ func (m *membership) askLeave(out *output, request uint64, n *node, a *wire.AskL
 	why := fmt.Sprintf("%v asks to leave%s", n, because(a.Reason))
 	m.scale.lost(why)
 	m.grantLeave(out, n, why)
-}
-
-// needs says why the job cannot go on without a worker; empty: it can.
-func (m *membership) needs(n *node) string {
-	if !n.Counts() {
-		return ""
-	}
-	stay, ready := m.roster.staying()-1, m.roster.ready()
-	if most := m.set.mostWorkers(); most > 0 {
-		// Its own place becomes free.
-		ready = min(ready, most-stay)
-	}
-	switch least := m.set.Elastic.MinWorkers; {
-	case !m.set.Elastic.Enabled:
-		return "the job's members cannot change: it was not started with --elastic-training-enabled"
-	case m.job.stop != notStopping:
-		return "the whole job is being stopped"
-	case stay == 0:
-		// Those who are ready know nothing of how far training is.
-		return "no other member would be left"
-	case stay+ready < least:
-		return fmt.Sprintf("it would leave %d, want at least %s", stay+ready, plural.Of(least, "worker"))
-	}
-	return ""
 }
 
 // grantLeave marks a worker as leaving, and its host as being removed if no worker stays there.
@@ -138,12 +113,12 @@ func (m *membership) grantLeave(out *output, n *node, why string) {
 	if slices.ContainsFunc(m.roster.on(n.Host), func(x *node) bool { return x.State != wire.MemberLeaving }) {
 		out.event(n.event(control.Leaving, why))
 		if n.state == removed {
-			m.noteLeft(out, n)
+			m.hosts.left(out, n, &m.roster)
 		}
 	} else {
 		m.hosts.set(out, n.Host, control.RemovalQueued, "")
 		out.event(control.Event{Action: control.RemovalQueued, Host: n.Host, Reason: why})
-		m.hostLeft(out, n.Host)
+		m.hosts.emptied(out, n.Host, &m.roster)
 	}
 	m.changed(out)
 	m.admitReady(out)
@@ -154,26 +129,4 @@ func (m *membership) grantLeave(out *output, n *node, why string) {
 func (m *membership) removeJoining(out *output, n *node) {
 	m.roster.setState(n, removed)
 	m.changeWaits.removed(out, n)
-}
-
-// hostLeft notes that a worker has left its host as asked; with the last one the host is removed.
-func (m *membership) hostLeft(out *output, name string) {
-	if !m.roster.hasWorkers(name) {
-		m.hosts.emptied(out, name)
-	}
-}
-
-// noteLeft updates host and events when a worker that was asked to leave has left.
-func (m *membership) noteLeft(out *output, n *node) {
-	switch status := m.hosts.status(n.Host); status {
-	case "":
-	case control.RemovalQueued:
-		m.hostLeft(out, n.Host)
-	default:
-		out.event(n.event(control.Left, ""))
-		if status == control.Added && !m.roster.hasWorkers(n.Host) {
-			// Those who were to stay were lost meanwhile.
-			m.hosts.set(out, n.Host, control.HostFailed, "its workers were lost or have left")
-		}
-	}
 }

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"fmt"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/plural"
@@ -36,65 +35,20 @@ func (m *membership) loseWorker(out *output, n *node, cause control.Cause) {
 	m.roster.setState(n, lost)
 	loss := n.loss(cause)
 	text := loss.String()
-	if f := m.fatal(n, loss); f != nil {
+	if f := m.policy.fatal(n, loss, &m.roster, &m.job); f != nil {
 		m.fail(out, *f)
 		return
 	}
-	m.change.workerLost(out, n, &loss, m.wantedWithout(n))
+	m.change.workerLost(out, n, &loss, m.policy.wantedWithout(n, &m.roster, &m.job))
 	m.job.regenerate()
 	m.scale.lost(text)
 	m.noteRanks(out)
-	m.tellLoss(out, n, text)
-	if m.hosts.status(n.Host) == control.RemovalQueued {
-		m.hostLeft(out, n.Host)
-	} else if !m.roster.hasWorkers(n.Host) {
-		m.hosts.set(out, n.Host, control.HostFailed, text)
-	}
+	out.loss(n, text)
+	m.hosts.lost(out, n, text, &m.roster)
 	m.changed(out)
 	m.barriers.check(out, m.roster.workers())
 	m.signals.senderLost(out, n, text)
 	m.tryCommit(out)
-}
-
-// fatal is the failure of a job that does not survive the loss of a worker; nil: it does. While the
-// job stops with a checkpoint any number of workers is enough: the checkpoint has what those who
-// stay know, and another number of workers goes on from it.
-func (m *membership) fatal(n *node, loss control.Failure) *control.Failure {
-	e, stay := m.set.Elastic, m.roster.staying()
-	switch {
-	case e.OnWorkerLoss == cluster.LossFail:
-	case stay == 0:
-		loss.Code = control.NoWorkerLeft
-	case m.job.stop == stoppingWithCheckpoint:
-		return nil
-	case e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(m.admitted()) < e.MinWorkers:
-		loss.Code, loss.Left, loss.Least = control.TooFewWorkers, stay, e.MinWorkers
-	default:
-		return nil
-	}
-	return &loss
-}
-
-// wantedWithout is how many workers must count after the change that the loss of one makes; 0: any
-// number.
-func (m *membership) wantedWithout(n *node) int {
-	e, stay := m.set.Elastic, m.roster.staying()
-	switch {
-	case n.State == wire.MemberLeaving, m.job.stop == stoppingWithCheckpoint:
-		// No replacement comes.
-		return 0
-	case e.OnWorkerLoss == cluster.LossWait:
-		return stay + 1
-	case stay < e.MinWorkers:
-		// Others are ready.
-		return e.MinWorkers
-	}
-	return 0
-}
-
-// tellLoss tells the event of a node that was lost.
-func (m *membership) tellLoss(out *output, n *node, text string) {
-	out.eventLogged(n.event(control.Lost, text), n.loggedLoss(text, m.job.generation))
 }
 
 // loseServer handles the loss of a server of a running job. Without backups its shards are lost,
@@ -123,7 +77,7 @@ func (m *membership) replaceServer(out *output, n *node, cause control.Cause) {
 	out.note("%s: generation %d, placement %d: backups become primaries of %s", text, m.job.generation, m.places.number, plural.Of(keys, "key")).
 		Event = joblog.Placed.With("placement", m.places.number, "keys", keys, "generation", m.job.generation)
 	if n.state != removed {
-		m.tellLoss(out, n, text)
+		out.loss(n, text)
 	}
 	m.places.sayBare(out)
 	m.changed(out)

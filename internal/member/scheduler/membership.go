@@ -7,7 +7,6 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
-	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -20,6 +19,7 @@ import (
 // missing.
 type membership struct {
 	set    *Settings
+	policy policy
 	job    jobState
 	roster roster
 	leases leases
@@ -38,7 +38,7 @@ type membership struct {
 
 func newMembership(set *Settings, now time.Time) membership {
 	return membership{
-		set: set, job: newJobState(set, now), leases: leases{set: set}, change: newChanger(set),
+		set: set, policy: policy{set}, job: newJobState(set, now), leases: leases{set: set}, change: newChanger(set),
 		hosts: newHostTable(set.Elastic.JoinTimeout), scale: scaler{set: set}, servers: newServerTable(set), places: newPlacement(set),
 		watches: newWatches(), barriers: newBarriers(), signals: newSignals(),
 	}
@@ -136,10 +136,7 @@ func (m *membership) message(now time.Time) *wire.Membership {
 // fail ends the job, which has failed.
 func (m *membership) fail(out *output, f control.Failure) { m.end(out, &f) }
 
-// finish ends the job, which is done.
-func (m *membership) finish(out *output) { m.end(out, nil) }
-
-// end ends the job and with it every wait.
+// end ends the job and with it every wait. f says why it failed; nil: it is done.
 func (m *membership) end(out *output, f *control.Failure) {
 	m.job.finish(out, f)
 	m.changed(out)
@@ -162,11 +159,11 @@ func (m *membership) pass(out *output, read time.Time) {
 		}
 	}
 	for _, n := range m.roster.nodes {
-		if m.isRunning() && m.mayBeDropped(n) && !out.now.Before(n.joinBy) {
-			m.drop(out, n, m.tooSlow(n))
+		if m.job.running() && m.policy.mayBeDropped(n, &m.change) && !out.now.Before(n.joinBy) {
+			m.drop(out, n, m.policy.tooSlow(n, &m.roster))
 		}
 	}
-	if m.isRunning() {
+	if m.job.running() {
 		for _, name := range m.hosts.late(out.now) {
 			m.hosts.tell(out, name, control.HostFailed, fmt.Sprintf("no worker joined from it within %v", m.set.Elastic.JoinTimeout))
 		}
@@ -176,8 +173,6 @@ func (m *membership) pass(out *output, read time.Time) {
 		}
 	}
 }
-
-func (m *membership) isRunning() bool { return m.job.phase == wire.PhaseRunning }
 
 // leaseExpired acts on a lease that has run out.
 func (m *membership) leaseExpired(out *output, n *node) {
@@ -190,23 +185,6 @@ func (m *membership) leaseExpired(out *output, n *node) {
 		out.note("removed node %d on %s disconnected without acknowledging", n.Node, n.Host).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 		m.roster.setState(n, left)
 	}
-}
-
-// mayBeDropped reports whether the node is dropped when its time to join is over. One that is ready
-// is not while a change is pending, which takes it in.
-func (m *membership) mayBeDropped(n *node) bool {
-	if n.state != living || n.joinBy.IsZero() {
-		return false
-	}
-	return n.State == wire.MemberJoining || n.State == wire.MemberReady && !m.change.isPending()
-}
-
-// tooSlow says why a worker did not manage to join in time.
-func (m *membership) tooSlow(n *node) string {
-	if n.State == wire.MemberReady {
-		return fmt.Sprintf("no place became free within %v: the job has its maximum of %s", m.set.Elastic.JoinTimeout, plural.Of(m.roster.staying(), "worker"))
-	}
-	return fmt.Sprintf("not ready within %v: a worker that joins has to call Ready of its store, as worker.Fit does", m.set.Elastic.JoinTimeout)
 }
 
 // renew renews all leases and deadlines, after the scheduler was paused.
@@ -228,7 +206,7 @@ func (m *membership) next(open bool) (t time.Time) {
 		return t
 	}
 	for _, n := range m.roster.nodes {
-		if m.mayBeDropped(n) {
+		if m.policy.mayBeDropped(n, &m.change) {
 			t = sooner(t, n.joinBy)
 		}
 	}

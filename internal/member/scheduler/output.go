@@ -74,6 +74,11 @@ func (o *output) event(e control.Event) { o.events.add(o, e, loggedEvent(e)) }
 // eventLogged is event with what the log says of it.
 func (o *output) eventLogged(e control.Event, said slog.Attr) { o.events.add(o, e, said) }
 
+// loss tells the event of a node that was lost.
+func (o *output) loss(n *node, text string) {
+	o.eventLogged(n.event(control.Lost, text), n.loggedLoss(text, o.job.generation))
+}
+
 // put adds a record.
 func (o *output) put(key string, value any) {
 	if o.unkept {

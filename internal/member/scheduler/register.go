@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
@@ -43,7 +42,7 @@ func (m *membership) register(out *output, request uint64, r *wire.Register) {
 			return
 		}
 	}
-	if r.Role == wire.RoleServer && m.isRunning() && m.places.plan.backups {
+	if r.Role == wire.RoleServer && m.job.running() && m.places.plan.backups {
 		if m.servers.comes(r.Rank) {
 			m.growTo(int(r.Rank) + 1)
 		}
@@ -52,14 +51,14 @@ func (m *membership) register(out *output, request uint64, r *wire.Register) {
 			return
 		}
 	}
-	if count := m.ranks(r.Role); m.isRunning() || len(here) == count {
+	if count := m.ranks(r.Role); m.job.running() || len(here) == count {
 		out.refuse(request, wire.CodeConflict, "%s: all %d %ss have registered", who, count, roleName(r.Role))
 		return
 	}
 	n := m.newNode(out, r)
 	out.note("node %d registered: %s", n.Node, who).Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
 	out.presence(n, true)
-	m.registered(out, request, n)
+	m.leases.grant(out, request, n)
 	if len(m.roster.living(wire.RoleWorker)) == m.set.Workers && len(m.roster.living(wire.RoleServer)) == m.set.Servers {
 		m.form(out)
 	}
@@ -67,7 +66,7 @@ func (m *membership) register(out *output, request uint64, r *wire.Register) {
 
 // joins reports whether the registration is that of a worker that joins the running job.
 func (m *membership) joins(r *wire.Register) bool {
-	return r.Joining && r.Role == wire.RoleWorker && m.isRunning()
+	return r.Joining && r.Role == wire.RoleWorker && m.job.running()
 }
 
 // ranks is how many ranks a role has.
@@ -137,15 +136,7 @@ func (m *membership) registerAgain(out *output, request uint64, n *node, r *wire
 		m.roster.mark(n)
 		m.changed(out)
 	}
-	m.registered(out, request, n)
-}
-
-func (m *membership) registered(out *output, request uint64, n *node) {
-	out.answer(request, &wire.Registered{
-		Node:            n.Node,
-		HeartbeatMillis: uint32(m.set.Heartbeat / time.Millisecond),
-		LeaseMillis:     uint32(m.set.Lease / time.Millisecond),
-	})
+	m.leases.grant(out, request, n)
 }
 
 // form begins the run: the living nodes get their ranks in the first generation.

@@ -152,6 +152,28 @@ func (r *roster) admitted(most int) (nodes []*node) {
 	return nodes
 }
 
+// leavers cuts the workers that count into those that were asked to leave and the others.
+func (r *roster) leavers() (gone, stay []*node) {
+	for _, n := range r.workers() {
+		if n.State == wire.MemberLeaving {
+			gone = append(gone, n)
+		} else {
+			stay = append(stay, n)
+		}
+	}
+	return gone, stay
+}
+
+// rank gives workers the ranks from 0 on, in their order, and reports whether one had another.
+func (r *roster) rank(workers []*node) (moved bool) {
+	for rank, n := range workers {
+		moved = moved || n.Rank >= 0 && n.Rank != int32(rank)
+		n.Rank = int32(rank)
+		r.mark(n)
+	}
+	return moved
+}
+
 // hasWorkers reports whether a living worker is on a host.
 func (r *roster) hasWorkers(host string) bool {
 	return slices.ContainsFunc(r.nodes, func(n *node) bool { return n.worker() && n.Host == host })

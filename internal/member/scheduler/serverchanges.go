@@ -15,26 +15,17 @@ func (m *membership) addServer(out *output, host string) (rank uint32, refusal s
 	switch {
 	case m.job.phase == wire.PhaseForming:
 		return 0, m.forming(out.now)
-	case !m.isRunning():
+	case !m.job.running():
 		return 0, m.job.over()
 	case !m.places.plan.backups:
 		return 0, "servers can be added only where shards have backups: start the job with --backups 1"
 	}
-	for int(rank) < m.servers.ranks && !m.removedServer(rank) || m.servers.comes(int32(rank)) {
-		rank++
-	}
+	rank = m.servers.free(&m.roster, &m.places)
 	if rank >= maxServers {
 		return 0, fmt.Sprintf("the job has had %d servers, the most there may be", rank)
 	}
 	m.servers.expect(out, rank, host)
 	return rank, ""
-}
-
-// removedServer reports whether the newest server of a rank was removed as requested: it will not
-// be started again.
-func (m *membership) removedServer(rank uint32) bool {
-	n := m.roster.newestServer(rank)
-	return n != nil && (n.state == removed || n.state == left) && m.places.plan.gone[rank]
 }
 
 // growTo adds vacant ranks of servers up to a number.
@@ -53,7 +44,7 @@ func (m *membership) enterServer(out *output, request uint64, r *wire.Register, 
 	m.change.placedAnew(out.now)
 	out.note("node %d registered: server %d on %s joins, placement %d: it gets backups of %s", n.Node, rank, n.Host, m.places.number, plural.Of(keys, "key")).
 		Event = joblog.NodeRegistered.Of(n.logged(), "node", n.Node)
-	m.registered(out, request, n)
+	m.leases.grant(out, request, n)
 	if m.servers.came(rank) {
 		m.servers.tell(out, control.ServerAdded, n.Host, rank, n, "")
 	}
@@ -64,7 +55,7 @@ func (m *membership) enterServer(out *output, request uint64, r *wire.Register, 
 
 // moveShards does the next step of moving shards, if there is one.
 func (m *membership) moveShards(out *output) {
-	if m.isRunning() && m.places.even(out) {
+	if m.job.running() && m.places.even(out) {
 		m.change.placedAnew(out.now)
 		m.changed(out)
 	}
@@ -81,7 +72,7 @@ func (m *membership) filled(out *output, request uint64, n *node, f *wire.Filled
 // without an error. It returns why that is not possible, and whether it may be a moment later.
 func (m *membership) removeServer(out *output, rank int) (refusal string, again bool) {
 	switch {
-	case !m.isRunning():
+	case !m.job.running():
 		return m.job.over(), false
 	case !m.places.plan.backups:
 		return "servers can be removed only where shards have backups: start the job with --backups 1", false
@@ -103,35 +94,4 @@ func (m *membership) removeServer(out *output, rank int) (refusal string, again 
 	m.replaceServer(out, n, control.Cause{Kind: control.CauseRemoved})
 	m.servers.tell(out, control.ServerRemoved, n.Host, uint32(rank), n, "")
 	return "", false
-}
-
-// serverStatus is the ranks of servers as a status has them.
-func (m *membership) serverStatus() (list []control.ServerStatus) {
-	if !m.places.plan.backups || m.job.phase == wire.PhaseForming {
-		return nil
-	}
-	all := m.servers.ranks
-	for _, x := range m.servers.coming {
-		all = max(all, int(x.Rank)+1)
-	}
-	for rank := range all {
-		s := control.ServerStatus{Rank: uint32(rank), Status: control.RankLost}
-		switch {
-		case rank < m.servers.ranks && !m.places.isVacant(rank):
-			s.Status = control.RankHere
-		case m.removedServer(s.Rank):
-			s.Status = control.RankRemoved
-		}
-		if n := m.roster.newestServer(s.Rank); n != nil {
-			s.Host = n.Host
-		}
-		for _, x := range m.servers.coming {
-			if x.Rank == s.Rank {
-				s.Status, s.Host = control.RankComing, x.Host
-			}
-		}
-		list = append(list, s)
-	}
-	m.places.holdings(list)
-	return list[:min(len(list), maxStatusNodes)]
 }

@@ -51,6 +51,53 @@ func (t *serverTable) comes(rank int32) bool {
 	return slices.ContainsFunc(t.coming, func(x comingServer) bool { return int32(x.Rank) == rank })
 }
 
+// removed reports whether the newest server of a rank was removed as requested: it will not be
+// started again.
+func (t *serverTable) removed(rank uint32, r *roster, p *placement) bool {
+	n := r.newestServer(rank)
+	return n != nil && (n.state == removed || n.state == left) && p.isVacant(int(rank))
+}
+
+// free is the rank for one more server: that of a removed server, or a new one.
+func (t *serverTable) free(r *roster, p *placement) (rank uint32) {
+	for int(rank) < t.ranks && !t.removed(rank, r, p) || t.comes(int32(rank)) {
+		rank++
+	}
+	return rank
+}
+
+// status is the ranks of servers as a status has them, at most so many as one may have. nil: servers
+// do not come and go.
+func (t *serverTable) status(r *roster, p *placement, job *jobState) (list []control.ServerStatus) {
+	if !p.plan.backups || job.phase == wire.PhaseForming {
+		return nil
+	}
+	all := t.ranks
+	for _, x := range t.coming {
+		all = max(all, int(x.Rank)+1)
+	}
+	for rank := range all {
+		s := control.ServerStatus{Rank: uint32(rank), Status: control.RankLost}
+		switch {
+		case rank < t.ranks && !p.isVacant(rank):
+			s.Status = control.RankHere
+		case t.removed(s.Rank, r, p):
+			s.Status = control.RankRemoved
+		}
+		if n := r.newestServer(s.Rank); n != nil {
+			s.Host = n.Host
+		}
+		for _, x := range t.coming {
+			if x.Rank == s.Rank {
+				s.Status, s.Host = control.RankComing, x.Host
+			}
+		}
+		list = append(list, s)
+	}
+	p.holdings(list)
+	return list[:min(len(list), maxStatusNodes)]
+}
+
 // came removes a server from those that are asked for, and reports whether it was one.
 func (t *serverTable) came(rank uint32) bool {
 	have := len(t.coming)

@@ -25,8 +25,8 @@ func (c *Core) status() *control.Status {
 	s := &control.Status{Job: c.set.Job, Phase: phaseNames[m.job.phase], Reason: m.job.reason, Failure: m.job.failure, Generation: m.job.generation, Revision: m.job.revision,
 		Workers: len(m.roster.workers()), Elastic: c.set.Elastic.Enabled, Waiting: c.Waiting(), Division: m.change.parts.division,
 		Hosts: m.hosts.list(), LastEvent: c.events.last,
-		Placement: m.places.number, Servers: m.serverStatus(), Scale: m.scale.status(m.roster.staying()), Adaptation: c.adapts.newest, Change: m.change.status(&m.roster, now)}
-	if m.isRunning() {
+		Placement: m.places.number, Servers: m.servers.status(&m.roster, &m.places, &m.job), Scale: m.scale.status(m.roster.staying()), Adaptation: c.adapts.newest, Change: m.change.status(&m.roster, now)}
+	if m.job.running() {
 		s.Waiting = c.InGrace()
 	}
 	if text := m.places.bare(&m.job); text != "" {

@@ -43,7 +43,7 @@ func (c *Core) Pending(least time.Duration) string {
 	m := &c.members
 	p := &m.change.pending
 	took := c.out.now.Sub(p.since)
-	if !m.change.isPending() || !m.isRunning() || took < least {
+	if !m.change.isPending() || !m.job.running() || took < least {
 		return ""
 	}
 	return fmt.Sprintf("change %d (%s) for %s, %s", p.number, strings.Join(p.causes, "; "), m.change.obstacles(0, &m.roster, c.out.now), control.Seconds(took))
@@ -52,7 +52,7 @@ func (c *Core) Pending(least time.Duration) string {
 // InGrace names the nodes that are waited for although their leases have expired, and says why.
 func (c *Core) InGrace() (list []string) {
 	m := &c.members
-	if !m.isRunning() {
+	if !m.job.running() {
 		return nil
 	}
 	for _, n := range m.leases.inGrace(&m.roster, maxNamed) {
@@ -89,7 +89,7 @@ func (c *Core) jobView() jobView {
 // lacksCheckpoints reports whether a running job has no place for checkpoints.
 func (c *Core) lacksCheckpoints() bool {
 	m := &c.members
-	return m.isRunning() && m.job.stop != stoppingWithCheckpoint && c.meters.noCheckpointFolder(m.roster.workers())
+	return m.job.running() && m.job.stop != stoppingWithCheckpoint && c.meters.noCheckpointFolder(m.roster.workers())
 }
 
 // A journalFault says that the journal cannot be written at the moment. The zero value: it can.
