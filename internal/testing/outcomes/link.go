@@ -192,6 +192,7 @@ func (l *link) ask(a Ask) {
 		x.over = true
 		l.asks = slices.DeleteFunc(l.asks, func(o *pendingAsk) bool { return o == x })
 		if a.ID != 0 {
+			l.w.say("  gets %.200s %v", answer, err)
 			l.w.step(Answered{ID: a.ID, Answer: answer, Err: err})
 		}
 	}
@@ -210,6 +211,7 @@ func (l *link) deliver(x *pendingAsk) {
 	if x.over || !l.reachable() || l.cut && !x.user || x.request != 0 {
 		return
 	}
+	l.w.say("  asks %s", x.body)
 	m := &wire.Control{Request: x.body}
 	if l.echo && !x.user {
 		l.send(m, func(wire.Message) {})

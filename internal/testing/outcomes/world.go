@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
@@ -50,6 +51,10 @@ type world struct {
 	trace   []string
 	rests   []string
 }
+
+// leastLatency is how long a message takes at least. Cores that ask the same again and again do not
+// make time stand still.
+const leastLatency = 50 * time.Microsecond
 
 // A happening is something that will happen.
 type happening struct {
@@ -108,7 +113,7 @@ type call struct {
 }
 
 func newWorld(p *Plan, latency time.Duration, cores Cores) *world {
-	w := &world{plan: p, job: &p.Job, cores: cores, latency: latency, now: time.Unix(1000, 0), machines: make(map[int]*machine), hosts: make(map[string]*host),
+	w := &world{plan: p, job: &p.Job, cores: cores, latency: latency + leastLatency, now: time.Unix(1000, 0), machines: make(map[int]*machine), hosts: make(map[string]*host),
 		files: &Files{}, byNumber: make(map[uint32]*proc), calls: make(map[int]*call)}
 	w.begun, w.active = w.now, w.now
 	w.link.begin(w)
@@ -184,7 +189,7 @@ func (w *world) run(limit time.Time, done func() bool) {
 		if next.After(w.now) {
 			w.now, same = next, 0
 		} else if same++; same > 100_000 {
-			panic(fmt.Sprintf("seed %d: time stands still at %v", w.plan.Seed, w.now.Sub(w.begun)))
+			panic(fmt.Sprintf("seed %d: time stands still at %v:\n%s", w.plan.Seed, w.now.Sub(w.begun), strings.Join(w.trace[max(0, len(w.trace)-40):], "\n")))
 		}
 		switch who {
 		case 0:
