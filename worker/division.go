@@ -159,21 +159,6 @@ func (d *division) nextOwn() int {
 	return feed.Used(d.seat.rank, d.step+1) - feed.Used(d.seat.rank, d.step)
 }
 
-// shortRuns are the numbers of examples of this worker's runs that may be short, where the devices
-// have room for so many.
-func (d *division) shortRuns(room int) []int {
-	steps := d.feed.Steps()
-	first, all := d.divided.Used(d.seat.rank, 1), d.divided.Used(d.seat.rank, steps)
-	if feed, ok := d.divided.(BatchFeed); ok {
-		last := all - d.divided.Used(d.seat.rank, steps-1)
-		return append(runsOf(first, feed.PerRun()), runsOf(last, feed.PerRun())...)
-	}
-	if first == room {
-		return []int{all % room}
-	}
-	return []int{first}
-}
-
 // nextPass moves on to the start of the next pass. resized: its steps may have other sizes than the
 // feed began this one with.
 func (d *division) nextPass(resized bool) {

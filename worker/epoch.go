@@ -61,7 +61,7 @@ func (e *epochRun) evaluated(v Evaluation) {
 
 // runEpoch trains what is left of the epoch, averages the running statistics, evaluates and saves.
 func (r *run) runEpoch(ctx context.Context) error {
-	e := &epochRun{info: EpochInfo{Epoch: r.numEpoch(), First: r.stepOfEpoch()}, mean: r.owed.loss}
+	e := &epochRun{info: EpochInfo{Epoch: r.epochs.number(), First: r.epochs.step()}, mean: r.owed.loss}
 	r.owed.loss, r.owed.endEpoch = metrics.Mean{}, false
 	// Where this worker joined when all had agreed to stop, it stops with them.
 	if r.stop != goingOn {
@@ -81,7 +81,7 @@ func (r *run) runEpoch(ctx context.Context) error {
 	case how == stopAgreed:
 		return r.stopNow(ctx, e, r.stop)
 	}
-	if r.division.over() || r.finished() || r.numEpoch()+1 >= r.cfg.Epochs {
+	if r.division.over() || r.finished() || r.epochs.number()+1 >= r.cfg.Epochs {
 		r.division.tellAllUsed()
 	}
 	if err := r.trainer.AverageState(ctx); err != nil {
@@ -91,12 +91,12 @@ func (r *run) runEpoch(ctx context.Context) error {
 	if err := r.evaluateEpoch(ctx, &e.info); err != nil {
 		return err
 	}
-	r.epochs = append(r.epochs, e.info)
+	r.done = append(r.done, e.info)
 	r.observers.epoch(e.info)
 	if err := r.settle(ctx); err != nil {
 		return err
 	}
-	return r.saver.afterEpoch(ctx, r.position(), r.numEpoch()+1, r.evaluations.isBest(r.trainer.Steps()))
+	return r.saver.afterEpoch(ctx, r.position(), r.epochs.number()+1, r.evaluations.isBest(r.trainer.Steps()))
 }
 
 // trainEpoch goes through the divisions of the epoch.
@@ -108,7 +108,7 @@ func (r *run) trainEpoch(ctx context.Context, e *epochRun) (ending, error) {
 		}
 		if how == passEnded {
 			r.division.tellAllUsed()
-			r.nextPass()
+			r.epochs.nextPass()
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (r *run) evaluateEpoch(ctx context.Context, info *EpochInfo) error {
 	} else {
 		var err error
 		if scores, err = r.evaluations.run(ctx, r.division.seat, r.trainer.Steps()); err != nil {
-			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.numEpoch(), err)
+			return fmt.Errorf("worker: evaluate after epoch %d: %w", r.epochs.number(), err)
 		}
 	}
 	info.Test, info.TestTime = &scores, time.Since(begin)
@@ -150,7 +150,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (ending, error) {
 	if err := r.openDivision(ctx, e); err != nil {
 		return notEnded, err
 	}
-	e.openSpan(r.newSpan())
+	e.openSpan(r.epochs.span())
 	r.beginSteps(&e.info)
 	defer func() { r.clock.pause(r.timesOf(&e.info)) }()
 	if r.owed.evaluate {
@@ -175,7 +175,7 @@ func (r *run) runDivision(ctx context.Context, e *epochRun) (ending, error) {
 // when a checkpoint was due: then it is written here.
 func (r *run) openDivision(ctx context.Context, e *epochRun) error {
 	r.ahead.drop()
-	if err := r.divide(); err != nil {
+	if err := r.epochs.divide(); err != nil {
 		return err
 	}
 	if r.adapt != nil {
@@ -183,11 +183,11 @@ func (r *run) openDivision(ctx context.Context, e *epochRun) error {
 			return err
 		}
 	}
-	if err := r.checkShortRuns(); err != nil {
+	if err := r.division.checkShortRuns(r.trainer.devices.programs); err != nil {
 		return err
 	}
 	d := r.division
-	if d.over() || r.epochOver() {
+	if d.over() || r.epochs.over() {
 		return nil
 	}
 	if len(d.cuts) > 0 && d.step == 0 && r.saver.schedule.due(r.trainer.Steps()) {
@@ -200,7 +200,7 @@ func (r *run) openDivision(ctx context.Context, e *epochRun) error {
 }
 
 // moreToDo reports whether the division has a step to come.
-func (r *run) moreToDo() bool { return !r.division.over() && !r.finished() && !r.epochOver() }
+func (r *run) moreToDo() bool { return !r.division.over() && !r.finished() && !r.epochs.over() }
 
 // afterStep does what all have agreed on after a step, and what is due after it.
 func (r *run) afterStep(ctx context.Context, e *epochRun, agreed verdict) (ending, error) {
@@ -223,7 +223,7 @@ func (r *run) afterStep(ctx context.Context, e *epochRun, agreed verdict) (endin
 		return notEnded, err
 	}
 	// The last step is left to the epoch's end, which saves the averaged statistics.
-	if r.epochOver() {
+	if r.epochs.over() {
 		return notEnded, nil
 	}
 	how, err := r.afterSteps(ctx, e, agreed.save || r.saver.schedule.due(r.trainer.Steps()), r.evaluationDue())
@@ -238,7 +238,7 @@ func (r *run) heed(agreed verdict) error {
 	d := r.division
 	d.step++
 	if r.members.elastic != nil {
-		r.members.elastic.Progress(r.trainer.Steps(), uint64(r.numEpoch()))
+		r.members.elastic.Progress(r.trainer.Steps(), uint64(r.epochs.number()))
 	}
 	r.stop = agreed.stop
 	if err := r.saver.heard(agreed); err != nil {
@@ -279,7 +279,7 @@ func (r *run) closeDivision(ctx context.Context, e *epochRun) (ending, error) {
 		return notEnded, err
 	}
 	if a := r.adapt; a != nil {
-		r.measureSteps()
+		r.epochs.measure(r.trainer.Steps())
 		if err := a.scaling.checkEffect(a.epochs.finished); err != nil {
 			return notEnded, err
 		}
@@ -297,7 +297,7 @@ func (r *run) closeDivision(ctx context.Context, e *epochRun) (ending, error) {
 	switch {
 	case r.finished():
 		return runEnded, nil
-	case r.epochOver():
+	case r.epochs.over():
 		return epochEnded, nil
 	case r.division.over():
 		return passEnded, nil
@@ -314,42 +314,28 @@ func (r *run) evaluateWithin(ctx context.Context, e *epochRun) error {
 	begin := time.Now()
 	r.clock.pause(r.timesOf(&e.info))
 	defer r.beginSteps(&e.info)
-	v := Evaluation{Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
+	v := Evaluation{Step: r.epochs.step(), Done: r.trainer.Steps(), Train: begin.Sub(e.begin) - e.evaluating}
 	err := r.trainer.AverageState(ctx)
 	if err == nil {
 		v.Scores, err = r.evaluations.run(ctx, r.division.seat, r.trainer.Steps())
 	}
 	if err != nil {
-		return fmt.Errorf("worker: evaluate after %d steps of epoch %d: %w", v.Step, r.numEpoch(), err)
+		return fmt.Errorf("worker: evaluate after %d steps of epoch %d: %w", v.Step, r.epochs.number(), err)
 	}
 	v.Time = time.Since(begin)
 	e.evaluated(v)
-	r.observers.evaluated(r.numEpoch(), v)
+	r.observers.evaluated(r.epochs.number(), v)
 	return nil
 }
 
 // evaluationDue reports whether the step that was done last is the first one at or beyond a
-// multiple of EvaluateSteps, of progress with Adapt. It is the same on all workers. Progress is kept
-// from before the step: progress now less the step's gain is not always the same bits.
+// multiple of EvaluateSteps, of progress with Adapt. It is the same on all workers.
 func (r *run) evaluationDue() bool {
-	if a := r.adapt; a != nil {
-		return r.evaluations.due(a.scaling.newest.before, a.scaling.progress.Steps)
-	}
-	now := float64(r.trainer.Steps())
-	return r.evaluations.due(now-1, now)
-}
-
-// newSpan is the span that begins with the next step.
-func (r *run) newSpan() Span {
-	s := Span{Epoch: r.numEpoch(), First: r.stepOfEpoch(), Workers: r.division.seat.workers}
-	if r.adapt != nil {
-		s.Batch = r.adapt.batch.perStep() * s.Workers
-	}
-	return s
+	return r.evaluations.due(r.epochs.progressed(r.trainer.Steps()))
 }
 
 // closeSpan ends the current span.
-func (r *run) closeSpan(e *epochRun) Span { return e.closeSpan(r.newSpan(), r.adapt != nil) }
+func (r *run) closeSpan(e *epochRun) Span { return e.closeSpan(r.epochs.span(), r.adapt != nil) }
 
 // save begins a checkpoint of this step.
 func (r *run) save(ctx context.Context, e *epochRun) error {
@@ -360,18 +346,3 @@ func (r *run) save(ctx context.Context, e *epochRun) error {
 	at.loss = e.mean
 	return r.saver.save(ctx, at)
 }
-
-// nextEpoch moves on to the next epoch.
-func (r *run) nextEpoch() {
-	if r.adapt == nil {
-		r.nextPass()
-		return
-	}
-	r.adapt.nextEpoch()
-	if r.division.over() {
-		r.nextPass()
-	}
-}
-
-// nextPass moves on to the start of the next pass over the data.
-func (r *run) nextPass() { r.division.nextPass(r.adapt != nil) }

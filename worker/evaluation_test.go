@@ -13,10 +13,11 @@ func TestEvaluationsByProgressComeOnce(t *testing.T) {
 		{15, 2.9, false},               // (15 + 2.9) - 2.9 is below 15
 		{4.999999999999999, 1.1, true}, // (4.999999999999999 + 1.1) - 1.1 is 5
 	} {
-		r := &run{evaluations: evaluations{every: 5}, adapt: new(adaptation)}
-		r.adapt.scaling.progress.Steps, r.adapt.scaling.step.gain = c.before, c.gain
-		r.adapt.stepped()
-		if got := r.evaluationDue(); got != c.want {
+		a := new(adaptation)
+		a.scaling.progress.Steps, a.scaling.step.gain = c.before, c.gain
+		a.stepped()
+		v, e := evaluations{every: 5}, epochs{adapt: a}
+		if got := v.due(e.progressed(1)); got != c.want {
 			t.Errorf("from %v by %v: evaluation due is %t, want %t", c.before, c.gain, got, c.want)
 		}
 	}

@@ -361,7 +361,7 @@ func fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	defer r.saver.close()
 	defer cfg.Trainer.recordGPUs()()
 	if cfg.Leave != nil {
-		defer r.watchLeave(ctx)()
+		defer r.leave.watch(ctx, cfg.Leave, r.members.askLeave(r.division.divided != nil || cfg.OnMembership != nil), r.logger)()
 	}
 	err := r.begin(ctx)
 	if errors.Is(err, kvstore.ErrFinished) {
@@ -373,7 +373,7 @@ func fit(ctx context.Context, cfg FitConfig) ([]EpochInfo, error) {
 	}
 	defer r.end()
 	if err := r.train(ctx); err != nil {
-		return r.epochs, err
+		return r.done, err
 	}
-	return r.epochs, r.complete(ctx)
+	return r.done, r.complete(ctx)
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -79,15 +80,16 @@ func (p *leaveRequest) grant() {
 	}
 }
 
-// watchLeave asks to leave when FitConfig.Leave is closed. The function it returns ends that.
-func (r *run) watchLeave(ctx context.Context) (end func()) {
+// watch asks to leave when leave is closed. The function it returns ends that. ask asks the
+// scheduler; nil: the examples of this worker could not go to the others, so it is not asked.
+func (p *leaveRequest) watch(ctx context.Context, leave <-chan struct{}, ask func(ctx context.Context) error, log *slog.Logger) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
-		case <-r.cfg.Leave:
-			r.leave.set(leaveAsked)
-			r.askLeave(ctx)
+		case <-leave:
+			p.set(leaveAsked)
+			p.ask(ctx, ask, log)
 		case <-ctx.Done():
 		}
 	})
@@ -97,21 +99,21 @@ func (r *run) watchLeave(ctx context.Context) (end func()) {
 	}
 }
 
-// askLeave asks the scheduler, and records its answer. Where the examples of this worker could not
-// go to the others, it does not ask.
-func (r *run) askLeave(ctx context.Context) {
-	if r.members.elastic == nil || r.division.divided == nil && r.cfg.OnMembership == nil {
-		r.leave.set(leaveRefused)
+// ask asks the scheduler, and records its answer. After another error than ErrNeeded the job has
+// ended for this worker, and nothing is left to leave.
+func (p *leaveRequest) ask(ctx context.Context, ask func(ctx context.Context) error, log *slog.Logger) {
+	if ask == nil {
+		p.set(leaveRefused)
 		return
 	}
-	switch err := r.members.elastic.AskLeave(ctx, "it was told to end"); {
+	switch err := ask(ctx); {
 	case err == nil:
-		r.logger.Info("asked to leave: this worker leaves the job after the next step, the others go on", joblog.LeaveAsked.With())
-		r.leave.grant()
+		log.Info("asked to leave: this worker leaves the job after the next step, the others go on", joblog.LeaveAsked.With())
+		p.grant()
 	case errors.Is(err, kvstore.ErrNeeded):
-		r.logger.Debug("asked to leave; this worker cannot leave alone", "err", err)
-		r.leave.set(leaveRefused)
-	case ctx.Err() == nil: // the job has ended for this worker
-		r.logger.Info("told to end", "err", err, joblog.LeaveAsked.With())
+		log.Debug("asked to leave; this worker cannot leave alone", "err", err)
+		p.set(leaveRefused)
+	case ctx.Err() == nil:
+		log.Info("told to end", "err", err, joblog.LeaveAsked.With())
 	}
 }

@@ -32,7 +32,7 @@ func (r *run) join(ctx context.Context) error {
 	if err := r.receive(ctx); err != nil {
 		return err
 	}
-	if err := r.follow(division.Order); err != nil {
+	if err := follow(r.cfg.Feed, division.Order, r.logger); err != nil {
 		return err
 	}
 	r.division.join(seatIn(r.store), division)
@@ -106,7 +106,7 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	}
 	var begin time.Time
 	if r.adapt != nil {
-		r.measureSteps()
+		r.epochs.measure(r.trainer.Steps())
 		begin = r.adapt.now()
 	}
 	span := r.closeSpan(e)
@@ -180,7 +180,7 @@ func (r *run) take(span Span) error {
 		r.adapt.workersChanged()
 	}
 	r.logChange(workers)
-	if err := r.divide(); err != nil {
+	if err := r.epochs.divide(); err != nil {
 		return err
 	}
 	if r.cfg.OnMembership != nil {
@@ -188,7 +188,7 @@ func (r *run) take(span Span) error {
 	} else if d.divided == nil && d.seat.workers != workers {
 		return fmt.Errorf("worker: epoch %d: the number of workers changed from %d to %d, and feed %T cannot share the examples anew: make it a worker.DividedFeed or set FitConfig.OnMembership", d.pass, workers, d.seat.workers, r.cfg.Feed)
 	}
-	r.observers.membership(MembershipInfo{Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Done: r.trainer.Steps(), Rank: d.seat.rank, Before: workers, Workers: d.seat.workers, Span: span})
+	r.observers.membership(MembershipInfo{Epoch: r.epochs.number(), Step: r.epochs.step(), Done: r.trainer.Steps(), Rank: d.seat.rank, Before: workers, Workers: d.seat.workers, Span: span})
 	return nil
 }
 

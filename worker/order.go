@@ -2,6 +2,7 @@ package worker
 
 import (
 	"fmt"
+	"log/slog"
 
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -45,18 +46,18 @@ func reorder(feed Feed, name string) (changed bool, err error) {
 	return true, f.Reorder(o)
 }
 
-// follow gives this worker's feed the order of the job that it has joined.
-func (r *run) follow(order string) error {
+// follow gives a feed the order of the job that its worker has joined; empty: the job has none.
+func follow(feed Feed, order string, logger *slog.Logger) error {
 	if order == "" {
 		return nil
 	}
-	own := orderOf(r.cfg.Feed)
-	changed, err := reorder(r.cfg.Feed, order)
+	own := orderOf(feed)
+	changed, err := reorder(feed, order)
 	if err != nil {
 		return fmt.Errorf("worker: join: %w", err)
 	}
 	if changed {
-		r.logger.Info("the order of the examples is that of the running job", "order", order, "of this worker", own)
+		logger.Info("the order of the examples is that of the running job", "order", order, "of this worker", own)
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type run struct {
 	logger  *slog.Logger
 
 	division    *division
+	epochs      epochs
 	agreement   *agreement
 	members     members
 	leave       leaveRequest
@@ -46,8 +47,8 @@ type run struct {
 	stop stopKind
 	// diverged says that a loss was not finite, which the log has said.
 	diverged bool
-	// epochs are those that are done.
-	epochs []EpochInfo
+	// done are the epochs that are.
+	done []EpochInfo
 }
 
 // members are what a run knows of workers that come and go.
@@ -57,6 +58,15 @@ type members struct {
 	roll    *rollcall.Roll
 	// joined says that this worker came to a running job.
 	joined bool
+}
+
+// askLeave asks the scheduler to let this worker leave. It is nil where workers do not come or go, or
+// the work of this one could not go to the others.
+func (m *members) askLeave(shared bool) func(ctx context.Context) error {
+	if m.elastic == nil || !shared {
+		return nil
+	}
+	return func(ctx context.Context) error { return m.elastic.AskLeave(ctx, "it was told to end") }
 }
 
 // unfinished is what comes before the next step of a run that was stopped.
@@ -76,6 +86,7 @@ func newRun(cfg FitConfig) *run {
 		data: dataOf(cfg.Feed), ahead: newPrefetch(cfg.Feed), bad: newBadTally(cfg.Feed, t.cfg.Logger), observers: cfg.Observers,
 		evaluations: evaluations{evaluator: cfg.Evaluator, every: cfg.EvaluateSteps, devices: t.devices, trace: &t.trace, report: t.cfg.Store.ReportEvaluation},
 	}
+	r.epochs.division = r.division
 	r.folder = &checkpointFolder{dir: cfg.Checkpoint.Dir, job: kvstore.RunOf(r.store), logger: r.logger}
 	r.saver = newSaver(cfg.Checkpoint, r.folder, r.data, saverEnv{
 		store: r.store, logger: r.logger, alone: t.async(), flush: t.Flush, copyState: t.copyWorkerState, span: t.trace.span,
@@ -102,7 +113,7 @@ func (r *run) begin(ctx context.Context) error {
 		return err
 	}
 	r.connect()
-	if err := r.divide(); err != nil {
+	if err := r.epochs.divide(); err != nil {
 		return err
 	}
 	if r.members.joined && r.cfg.OnMembership != nil {
@@ -158,7 +169,7 @@ func (r *run) start(ctx context.Context) (from string, err error) {
 	if r.evaluations.early != nil && at.Early != nil {
 		r.evaluations.early.resume(*at.Early)
 	}
-	if err := r.divide(); err != nil {
+	if err := r.epochs.divide(); err != nil {
 		return "", err
 	}
 	r.division.recount()
@@ -217,8 +228,8 @@ func (r *run) connect() {
 // describe tells observers where the run begins.
 func (r *run) describe(from string) Run {
 	info := Run{
-		Rank: r.division.seat.rank, Workers: r.division.seat.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.stepsOfEpoch(),
-		FirstEpoch: r.numEpoch(), FirstStep: r.stepOfEpoch(), Done: r.trainer.Steps(), ResumedFrom: from, Joined: r.members.joined, Data: r.data,
+		Rank: r.division.seat.rank, Workers: r.division.seat.workers, Epochs: r.cfg.Epochs, StepsPerEpoch: r.epochs.steps(),
+		FirstEpoch: r.epochs.number(), FirstStep: r.epochs.step(), Done: r.trainer.Steps(), ResumedFrom: from, Joined: r.members.joined, Data: r.data,
 	}
 	if r.members.elastic != nil {
 		info.Node = r.members.elastic.NodeID()
@@ -232,7 +243,7 @@ func (r *run) describe(from string) Run {
 
 // train goes through the epochs that are left.
 func (r *run) train(ctx context.Context) error {
-	for ; r.numEpoch() < r.cfg.Epochs && (!r.finished() || r.owed.endEpoch); r.nextEpoch() {
+	for ; r.epochs.number() < r.cfg.Epochs && (!r.finished() || r.owed.endEpoch); r.epochs.next() {
 		if err := r.runEpoch(ctx); err != nil {
 			return err
 		}
@@ -277,21 +288,12 @@ func (r *run) finished() bool {
 	return r.cfg.MaxSteps > 0 && r.trainer.Steps() >= r.cfg.MaxSteps || r.evaluations.stopped()
 }
 
-// divide gives the feed the division, if it has another one.
-func (r *run) divide() error {
-	perStep := 0
-	if r.adapt != nil {
-		perStep = r.adapt.batch.perStep()
-	}
-	return r.division.divide(perStep)
-}
-
 // settle waits for the exchange of the last step, and adds what was measured of it.
 func (r *run) settle(ctx context.Context) error {
 	if err := r.trainer.Flush(ctx); err != nil {
 		return err
 	}
-	r.measureSteps()
+	r.epochs.measure(r.trainer.Steps())
 	return nil
 }
 

@@ -35,7 +35,7 @@ func (r *run) runStep(ctx context.Context, e *epochRun) (agreed verdict, err err
 	}
 	r.warnOfDivergence(loss, done)
 	told := r.stepInfo(info, loss, done.examples, global)
-	r.report(told)
+	r.store.ReportStep(told.reported())
 	r.observers.step(told)
 	e.add(loss, done)
 	r.division.used += done.examples
@@ -88,7 +88,7 @@ func (r *run) warnOfDivergence(loss float64, done amount) {
 	}
 	r.diverged = true
 	r.logger.Warn("the loss is not finite, so training has diverged or an example is bad; try a lower learning rate or gradient clipping, or kvstore.WithGuard, "+
-		"which keeps single bad gradients out (logged once)", "loss", loss, "epoch", r.numEpoch(), "steps", r.trainer.Steps(), "rank", r.division.seat.rank)
+		"which keeps single bad gradients out (logged once)", "loss", loss, "epoch", r.epochs.number(), "steps", r.trainer.Steps(), "rank", r.division.seat.rank)
 }
 
 // runMicroBatches does the runs of one step, one for each micro-batch, and returns the mean loss

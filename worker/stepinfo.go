@@ -96,7 +96,7 @@ func (t *Trainer) gradientNorm() float64 {
 // adaptation does. global is how many examples it had on all workers; 0: not known.
 func (r *run) stepInfo(info *EpochInfo, loss float64, examples, global int) StepInfo {
 	s := StepInfo{
-		Epoch: r.numEpoch(), Step: r.stepOfEpoch(), Steps: r.stepsOfEpoch(), Done: r.trainer.Steps(), Loss: loss, Examples: examples, Batch: global, Workers: r.division.seat.workers,
+		Epoch: r.epochs.number(), Step: r.epochs.step(), Steps: r.epochs.steps(), Done: r.trainer.Steps(), Loss: loss, Examples: examples, Batch: global, Workers: r.division.seat.workers,
 		LearningRate: r.trainer.learningRate(), GradientNorm: r.trainer.gradientNorm(),
 	}
 	if r.trainer.async() || s.Workers == 1 {
@@ -109,10 +109,10 @@ func (r *run) stepInfo(info *EpochInfo, loss float64, examples, global int) Step
 	return s
 }
 
-// report tells the store of a step, for the scheduler.
-func (r *run) report(s StepInfo) {
-	r.store.ReportStep(kvstore.StepReport{
+// reported is what the store is told of a step, for the scheduler.
+func (s *StepInfo) reported() kvstore.StepReport {
+	return kvstore.StepReport{
 		Epoch: uint64(s.Epoch), Examples: s.Examples, GlobalBatch: s.Batch, Total: s.Took, Compute: s.Times.Compute, Wait: s.Times.Wait, Data: s.Times.Data, Save: s.Times.Save,
 		Loss: s.Loss, LearningRate: s.LearningRate, GradientNorm: s.GradientNorm,
-	})
+	}
 }

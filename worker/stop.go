@@ -62,7 +62,7 @@ func (r *run) stopPosition(ctx context.Context, e *epochRun) (position, error) {
 	case r.trainer.async():
 	case r.adapt == nil && (r.division.over() || r.finished()):
 		at.EndEpoch = true
-	case r.epochOver():
+	case r.epochs.over():
 		if err := r.trainer.AverageState(ctx); err != nil {
 			return at, err
 		}
