@@ -165,7 +165,9 @@ func (w *window) bool(at int, v *bool) {
 	if *v {
 		u = 1
 	}
-	w.u8(at, &u)
+	if w.u8(at, &u); !w.c.decoding {
+		return
+	}
 	if *v = u == 1; u > 1 {
 		w.c.fail("byte %d: a bool is 0 or 1, got %d", w.base+at, u)
 	}
@@ -213,26 +215,30 @@ func (c *coder) u64(v *uint64) {
 
 func (c *coder) i32(v *int32) {
 	u := uint32(*v)
-	c.u32(&u)
-	*v = int32(u)
+	if c.u32(&u); c.decoding {
+		*v = int32(u)
+	}
 }
 
 func (c *coder) i64(v *int64) {
 	u := uint64(*v)
-	c.u64(&u)
-	*v = int64(u)
+	if c.u64(&u); c.decoding {
+		*v = int64(u)
+	}
 }
 
 func (c *coder) f32(v *float32) {
 	u := math.Float32bits(*v)
-	c.u32(&u)
-	*v = math.Float32frombits(u)
+	if c.u32(&u); c.decoding {
+		*v = math.Float32frombits(u)
+	}
 }
 
 func (c *coder) f64(v *float64) {
 	u := math.Float64bits(*v)
-	c.u64(&u)
-	*v = math.Float64frombits(u)
+	if c.u64(&u); c.decoding {
+		*v = math.Float64frombits(u)
+	}
 }
 
 func (c *coder) bool(v *bool) {
