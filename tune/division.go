@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/jobs"
 )
 
 // settleTime is how long a decision about the nodes waits for others that are due: a trial that
@@ -47,15 +49,15 @@ type division struct {
 	scaler    Scaler
 	due       chan struct{} // holds one
 
-	mu        sync.Mutex // guards all below
-	causes    []string   // of the decision that is due
-	reports   int        // since the last decision
-	reporters map[int]*Reporter
-	placed    map[int]int // by trial: the newest attempt that was given replicas
+	mu      sync.Mutex           // guards all below
+	causes  []string             // of the decision that is due
+	reports int                  // since the last decision
+	pulses  map[int]attemptPulse // by trial: of the attempts that run
+	placed  map[int]int          // by trial: the newest attempt that was given replicas
 }
 
 func newDivision(a Allocator, r Scaler) *division {
-	return &division{allocator: a, scaler: r, due: make(chan struct{}, 1), reporters: make(map[int]*Reporter), placed: make(map[int]int)}
+	return &division{allocator: a, scaler: r, due: make(chan struct{}, 1), pulses: make(map[int]attemptPulse), placed: make(map[int]int)}
 }
 
 // note takes note of an event that may call for a decision.
@@ -108,76 +110,71 @@ func (d *division) take(otherwise string) string {
 	return cmp.Or(strings.Join(causes, ", "), otherwise)
 }
 
-// attend keeps the Reporter of an attempt until its end.
-func (d *division) attend(r *Reporter) (end func()) {
+// An attemptPulse is the pulse of an attempt.
+type attemptPulse struct {
+	attempt int
+	pulse   *pulse
+}
+
+// attend keeps the pulse of an attempt until its end.
+func (d *division) attend(trial, attempt int, p *pulse) (end func()) {
 	if d == nil {
 		return func() {}
 	}
+	mine := attemptPulse{attempt, p}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.reporters[r.trial] = r
+	d.pulses[trial] = mine
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if d.reporters[r.trial] == r {
-			delete(d.reporters, r.trial)
-			delete(d.placed, r.trial)
+		if d.pulses[trial] == mine {
+			delete(d.pulses, trial)
+			delete(d.placed, trial)
 		}
 	}
 }
 
 // waits says whether an attempt has not been given replicas yet. The time until it has to report
 // does not run.
-func (d *division) waits(r *Reporter) bool {
+func (d *division) waits(trial, attempt int) bool {
 	if d == nil {
 		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.placed[r.trial] != r.attempt
+	return d.placed[trial] != attempt
 }
 
-// begins takes note of an attempt's first replicas.
+// begins takes note of an attempt's first replicas: from now on the time until it has to report
+// runs.
 func (d *division) begins(trial, attempt int) {
 	d.mu.Lock()
-	r := d.reporters[trial]
+	p := d.pulses[trial]
 	first := d.placed[trial] != attempt
 	d.placed[trial] = attempt
 	d.mu.Unlock()
-	if first && r != nil && r.attempt == attempt {
-		r.mu.Lock()
-		r.heard = time.Now()
-		r.mu.Unlock()
-		select {
-		case r.notify <- struct{}{}:
-		default:
-		}
+	if first && p.attempt == attempt {
+		p.pulse.beat()
 	}
 }
 
+// least is the smallest number of replicas of a trial, at least 1.
+func (d *division) least() int {
+	least, _ := d.allocator.Replicas()
+	return max(least, 1)
+}
+
 // divide makes the decisions of the study's allocator until the study is over.
-func (s *Study) divide(ctx context.Context, idle chan struct{}) {
-	d := s.division
-	_, interval := d.allocator.Pace()
+func (d *driver) divide(ctx context.Context) {
+	_, interval := d.division.allocator.Pace()
 	timer := time.NewTimer(cmp.Or(interval, time.Hour))
 	defer timer.Stop()
 	settle := time.NewTimer(time.Hour)
 	defer settle.Stop()
 	for {
-		cause := fmt.Sprintf("%v have passed", interval)
-		wait := settleTime
-		select {
-		case <-d.due:
-		case why := <-d.scaler.Changes():
-			d.want(why)
-		case <-timer.C:
-			if timer.Reset(cmp.Or(interval, time.Hour)); interval == 0 {
-				continue
-			}
-			wait = 0
-		case <-ctx.Done():
-			return
-		case <-idle:
+		wait, err := d.awaitDue(ctx, timer.C, interval)
+		if err != nil {
 			return
 		}
 		settle.Reset(wait)
@@ -185,18 +182,16 @@ func (s *Study) divide(ctx context.Context, idle chan struct{}) {
 		case <-settle.C:
 		case <-ctx.Done():
 			return
-		case <-idle:
+		case <-d.idle:
 			return
 		}
 		select {
-		case <-d.due: // its cause is among those taken now
+		case <-d.division.due: // its cause is among those taken now
 		default:
 		}
-		if err := s.allocate(ctx, d.take(cause)); err != nil {
+		if err := d.allocate(ctx, d.division.take(fmt.Sprintf("%v have passed", interval))); err != nil {
 			if ctx.Err() == nil {
-				s.mu.Lock()
-				s.fail(err)
-				s.mu.Unlock()
+				d.study.failWith(err)
 			}
 			return
 		}
@@ -204,58 +199,107 @@ func (s *Study) divide(ctx context.Context, idle chan struct{}) {
 	}
 }
 
+// awaitDue waits until a decision is due, and says how long to wait for others.
+func (d *driver) awaitDue(ctx context.Context, passed <-chan time.Time, interval time.Duration) (settle time.Duration, err error) {
+	for {
+		select {
+		case <-d.division.due:
+			return settleTime, nil
+		case why := <-d.division.scaler.Changes():
+			d.division.want(why)
+			return settleTime, nil
+		case <-passed:
+			if interval > 0 {
+				return 0, nil
+			}
+		case <-ctx.Done():
+			return 0, context.Cause(ctx)
+		case <-d.idle:
+			return 0, errOver
+		}
+	}
+}
+
 // allocate makes one decision and has it carried out.
-func (s *Study) allocate(ctx context.Context, cause string) error {
-	d := s.division
-	nodes, err := d.scaler.Slots(ctx, s.cfg.Resources)
+func (d *driver) allocate(ctx context.Context, cause string) error {
+	s, scaler := d.study, d.division.scaler
+	slots, err := scaler.Slots(ctx, s.cfg.Resources)
 	if err != nil {
 		return fmt.Errorf("tune: study %s: find nodes for trials: %w", s.cfg.Name, err)
 	}
-	s.mu.Lock()
-	running := s.l.dividing()
-	s.mu.Unlock()
-	states := d.scaler.States(ctx, running)
-	e := Event{Kind: EventAllocate, Rule: clip(cause), Nodes: nodes}
-	attempts := make(map[int]int)
-	s.mu.Lock()
-	for _, n := range s.l.dividing() { // some may have started or ended meanwhile
-		j := states[n]
-		t := s.l.trials[n]
-		if j.Trial = n; j.Profile == t.run.profile {
-			j.Profile = ""
-		}
-		j.Pausable = false // is known without the event
-		j.Fixed = clip(j.Fixed)
-		e.Jobs = append(e.Jobs, j)
-		attempts[n] = t.Attempts
+	states := scaler.States(ctx, s.dividing())
+	shares, err := s.divideNodes(cause, slots, states)
+	if err != nil {
+		return err
 	}
+	for _, x := range shares {
+		if x.Pause { // it keeps what it has until its next report
+			continue
+		}
+		if len(x.On) > 0 {
+			d.division.begins(x.Trial, x.attempt)
+		}
+		scaler.Scale(x.Trial, x.attempt, x.On)
+	}
+	return nil
+}
+
+// attemptShare is a share of a trial's attempt.
+type attemptShare struct {
+	jobs.Share
+	attempt int
+}
+
+// dividing are the trials among which nodes are divided.
+func (s *Study) dividing() []int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.l.dividing()
+}
+
+// divideNodes makes one decision of the allocator, and returns it when it is on the disk. Some
+// trials may have started or ended since their states were asked for.
+func (s *Study) divideNodes(cause string, nodes []jobs.NodeSlots, states map[int]jobs.State) ([]attemptShare, error) {
+	s.mu.Lock()
+	e, attempts := s.l.division(states)
+	e.Rule, e.Nodes = clip(cause), nodes
 	if len(e.Jobs) == 0 || s.l.halted != "" {
 		s.mu.Unlock()
-		return nil
+		return nil, nil
 	}
-	err = s.emit(&e, func() (err error) {
+	err := s.emit(&e, func() (err error) {
 		if e.Shares, err = s.l.allocate(&e); err == nil {
 			s.l.share(&e)
 		}
 		return err
 	})
 	s.mu.Unlock()
+	if err == nil {
+		err = s.awaitWritten(e.Seq)
+	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.awaitWritten(e.Seq); err != nil {
-		return err
+	shares := make([]attemptShare, len(e.Shares))
+	for i, x := range e.Shares {
+		shares[i] = attemptShare{x, attempts[i]}
 	}
-	for _, x := range e.Shares {
-		if x.Pause {
-			continue // it keeps what it has until its next report
+	return shares, nil
+}
+
+// division is the event of a decision by these states, and the attempts of its jobs. What the
+// ledger knows without the event is left out of it.
+func (l *ledger) division(states map[int]jobs.State) (e Event, attempts []int) {
+	e.Kind = EventAllocate
+	for _, n := range l.dividing() {
+		j, t := states[n], l.trials[n]
+		if j.Trial = n; j.Profile == t.run.profile {
+			j.Profile = ""
 		}
-		if len(x.On) > 0 {
-			d.begins(x.Trial, attempts[x.Trial])
-		}
-		d.scaler.Scale(x.Trial, attempts[x.Trial], x.On)
+		j.Pausable, j.Fixed = false, clip(j.Fixed)
+		e.Jobs, attempts = append(e.Jobs, j), append(attempts, t.Attempts)
 	}
-	return nil
+	return e, attempts
 }
 
 // dividing are the trials among which nodes are divided: those with an attempt that was not told to

@@ -9,7 +9,8 @@ import (
 
 // A jobReporter is a Reporter as the processes of a job reach it.
 type jobReporter struct {
-	r *Reporter
+	r     *Reporter
+	pulse *pulse
 
 	mu sync.Mutex // guards answer
 	// answer is the newest answer that asks the trial to return; nil: none has.
@@ -41,7 +42,7 @@ func (j *jobReporter) Checkpoint(step int, write func(dir string) error) error {
 }
 
 // Alive implements remote.Backend.
-func (j *jobReporter) Alive() { j.r.alive() }
+func (j *jobReporter) Alive() { j.pulse.beat() }
 
 // Asks implements trialjob.Search.
 func (j *jobReporter) Asks(err error) bool {

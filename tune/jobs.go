@@ -231,7 +231,7 @@ func (j *Jobs) Run(ctx context.Context, a Attempt, r *Reporter) error {
 	if err != nil {
 		return err
 	}
-	search := &jobReporter{r: r}
+	search := &jobReporter{r: r, pulse: a.pulse}
 	one, err := j.attempt(a, r, search)
 	if err != nil {
 		return err
@@ -262,9 +262,7 @@ func (j *Jobs) attempt(a Attempt, r *Reporter, search *jobReporter) (one trialjo
 	if one.Folder, err = r.Folder(); err != nil {
 		return one, err
 	}
-	if one.StudyFolder, err = r.studyFolder(); err != nil {
-		return one, err
-	}
+	one.StudyFolder = filepath.Dir(filepath.Dir(one.Folder)) // see studyReports.folder
 	if dir, step, ok := r.Restore(); ok {
 		one.Restore = &remote.Restore{Dir: dir, Step: step, Donor: r.Donor()}
 	}

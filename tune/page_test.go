@@ -235,7 +235,7 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 			_, _ = s.page.Curve(len(seen) / 2)
 		}
 	}()
-	if err := s.drive(t.Context()); err != nil {
+	if err := newDriver(s, nil, nil).drive(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	cancel()

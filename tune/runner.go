@@ -37,11 +37,15 @@ type Attempt struct {
 	// needs within single quotes.
 	Checkpoint string
 
-	program string        // Config.program
-	metric  string        // Config.Metric
-	grace   time.Duration // Config.Grace
-	elastic bool          // an Allocator gives it its replicas,
-	least   int           // at least so many
+	// program, metric and grace are the Config's fields of these names.
+	program string
+	metric  string
+	grace   time.Duration
+	// elastic says that an Allocator gives the attempt its replicas, at least so many.
+	elastic bool
+	least   int
+	// pulse is where a Runner that copies checkpoints says that the attempt is alive.
+	pulse *pulse
 }
 
 // A Runner runs attempts of trials: in this process, as commands, as distributed

@@ -52,7 +52,8 @@ type Study struct {
 	doomed  []doomed            // folders to remove once the log has their removal
 	warned  bool                // that checkpoints exceed their budget
 
-	division *division // nil: no Allocator divides nodes
+	// onEvent is told of each event, before it is on the disk.
+	onEvent func(*Event)
 
 	page     *searchpage.Page // nil: none is served
 	observer *pageObserver    // tells page; nil: none is served
@@ -74,7 +75,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 		log = filepath.Join(cfg.Dir, logName)
 	}
 	cfg.chooseScheduler(fsys, log)
-	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, noted: map[int]Metrics{}, over: make(chan struct{}), asking: make(chan struct{}, 1)}
+	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, noted: map[int]Metrics{}, over: make(chan struct{}), asking: make(chan struct{}, 1), onEvent: func(*Event) {}}
 	if cfg.Now != nil {
 		s.now = cfg.Now
 	}
@@ -160,7 +161,7 @@ func (s *Study) emitAt(now time.Time, e *Event, apply func() error) error {
 	if len(s.cfg.Observers) > 0 {
 		s.unseen = append(s.unseen, *e)
 	}
-	s.division.note(e)
+	s.onEvent(e)
 	close(s.changed)
 	s.changed = make(chan struct{})
 	return nil
@@ -333,6 +334,27 @@ func (s *Study) fail(err error) {
 		s.halt("error", err.Error())
 		s.setFatal(err)
 	}
+}
+
+// failWith is fail for a caller that does not hold s.mu.
+func (s *Study) failWith(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail(err)
+}
+
+// ended says whether the study was halted, and the error that ended it.
+func (s *Study) ended() (halted bool, fatal error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.l.halted != "", s.fatal
+}
+
+// notice has f told of each event from now on, before it is on the disk. f must not call the study.
+func (s *Study) notice(f func(*Event)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onEvent = f
 }
 
 // halt ends the study. s.mu is held.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -48,20 +47,15 @@ func attend(ctx context.Context, search *remote.Client, f Trainable, cfg Config)
 	if err := json.Unmarshal(task.Params, &p); err != nil {
 		return fmt.Errorf("tune: parameters of trial %d: %w", task.Trial, err)
 	}
-	r := &Reporter{search: search, trial: task.Trial, attempt: task.Attempt, seed: task.Seed, restore: keptStep{step: -1}, ctx: ctx}
+	to := &searchReports{search: search, ctx: ctx, trial: task.Trial}
+	r := &Reporter{trial: task.Trial, attempt: task.Attempt, seed: task.Seed, restore: keptStep{step: -1}, to: to}
 	if task.Restore != nil {
 		r.restore = keptStep{trial: task.Restore.Donor, step: task.Restore.Step}
-		dir, remove, err := search.Restore(ctx)
+		remove, err := to.fetch(task)
 		if err != nil {
-			return lostSearch(err)
+			return err
 		}
-		defer func() { _ = remove() }() // what stays is removed by the next process that makes a temporary folder
-		if dir != task.Restore.Dir {    // it was copied
-			if _, err := verifyFolder(dir); err != nil {
-				return fmt.Errorf("tune: trial %d: checkpoint of trial %d step %d: %w", task.Trial, task.Restore.Donor, task.Restore.Step, err)
-			}
-		}
-		r.restored = dir
+		defer remove()
 	}
 	return f(ctx, p, r)
 }
@@ -127,21 +121,4 @@ func ExitCode(err error) int {
 		return 0
 	}
 	return 1
-}
-
-// lostSearch gives the error of a search that cannot be reached its class.
-func lostSearch(err error) error {
-	if errors.Is(err, remote.ErrGone) {
-		return Fail(NodeLost, err)
-	}
-	return err
-}
-
-// report is Report in a process of a trial.
-func (r *Reporter) report(step int, metrics map[string]float64) error {
-	a, err := r.search.Report(r.ctx, step, metrics)
-	if err != nil {
-		return lostSearch(err)
-	}
-	return answer(r.trial, step, Decision{Action: Action(a.Action), Rule: a.Rule, Value: math.NaN(), Cutoff: math.NaN()})
 }

@@ -1,0 +1,68 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// studyReports are the reports of an attempt in the process of its study.
+type studyReports struct {
+	study *Study
+	// ctx ends when the attempt must end.
+	ctx            context.Context
+	trial, attempt int
+	pulse          *pulse
+}
+
+// report implements reports. That ctx has ended asks the attempt to return, as a pause does: it
+// goes on when the search is resumed.
+func (s *studyReports) report(step int, metrics map[string]float64) error {
+	d, err := s.decide(step, metrics)
+	if err != nil {
+		return err
+	}
+	if err := answer(s.trial, step, d); err != nil {
+		return err
+	}
+	if s.ctx.Err() != nil {
+		return fmt.Errorf("tune: trial %d step %d: %w: %w", s.trial, step, context.Cause(s.ctx), ErrPause)
+	}
+	return nil
+}
+
+// decide implements reports.
+func (s *studyReports) decide(step int, metrics map[string]float64) (Decision, error) {
+	d, err := s.study.tell(s.trial, s.attempt, step, metrics)
+	s.study.sweep()
+	s.pulse.reported(step, err == nil && d.Action != Continue)
+	return d, err
+}
+
+// folder implements reports.
+func (s *studyReports) folder() (string, error) {
+	s.study.mu.Lock()
+	root, err := s.study.keepFolder()
+	s.study.mu.Unlock()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, trialsFolder, trialName(s.trial))
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", fmt.Errorf("tune: folder of trial %d: %w", s.trial, err)
+	}
+	return dir, nil
+}
+
+// checkpoint implements reports.
+func (s *studyReports) checkpoint(step int, write func(dir string) error) error {
+	return s.study.checkpoint(s.trial, s.attempt, step, write)
+}
+
+// restored implements reports.
+func (s *studyReports) restored(k keptStep) string {
+	s.study.mu.Lock()
+	defer s.study.mu.Unlock()
+	return filepath.Join(s.study.folder, k.folder())
+}
