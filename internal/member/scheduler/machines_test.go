@@ -3,6 +3,7 @@ package scheduler
 import (
 	"fmt"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
@@ -55,4 +56,33 @@ func (o *output) take() (said, keys string) {
 	}
 	o.Output = Output{}
 	return b.String(), strings.Join(list, " ")
+}
+
+// says holds that exactly this was said since take was called last, and that these are the keys of
+// the records.
+func (o *output) says(t *testing.T, what, want, wantKeys string) {
+	t.Helper()
+	said, keys := o.take()
+	if said != want {
+		t.Errorf("%s:\n---- got\n%s---- want\n%s", what, said, want)
+	}
+	if keys != wantKeys {
+		t.Errorf("%s: got the records %q, want %q", what, keys, wantKeys)
+	}
+}
+
+// restored hands the records that keep makes to another machine.
+func restored(t *testing.T, from keeper, restore func(rest string, value []byte) error) {
+	t.Helper()
+	var out output
+	from.keep(&out)
+	for _, r := range out.Records {
+		_, rest, _ := strings.Cut(r.Key, "/")
+		if err := restore(rest, r.Value); err != nil {
+			t.Fatalf("record %s: %v", r.Key, err)
+		}
+	}
+	if len(out.Records) == 0 {
+		t.Fatal("nothing is kept")
+	}
 }
