@@ -32,7 +32,9 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return runSubApp(agentApp(log), args, stdout, stderr)
 	}
-	os.Unsetenv(dialin.SecretVariable) // the launcher may have it; no process that this one starts shall
+
+	// The launcher may have the secret. No process that this one starts shall.
+	os.Unsetenv(dialin.SecretVariable)
 	lease := time.Duration(-1)
 	if args[0] != noLease {
 		var err error
@@ -49,7 +51,9 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	ctx, stop := agentContext()
 	defer stop()
 	err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Config{Executable: exe, Lease: lease, Adopt: true, Logger: log, Watch: watchSpot(provider, log)})
-	scratch.Sweep() // of processes that were killed
+
+	// The folders are those of processes that were killed.
+	scratch.Sweep()
 	if lease < 0 {
 		sweepLaunchers()
 	}

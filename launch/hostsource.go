@@ -25,8 +25,12 @@ const (
 
 // sourceOptions are the flags about a list of hosts that others keep.
 type sourceOptions struct {
-	flag     string // hostsCommandFlag or hostsURLFlag; empty: there is no such list
-	value    string // of that flag
+	// flag is hostsCommandFlag or hostsURLFlag; empty: there is no such list.
+	flag string
+
+	// value is that of the flag.
+	value string
+
 	interval time.Duration
 	force    bool
 }
@@ -108,8 +112,10 @@ func (o *options) openSource(e startEnvironment) (*hostsource.Follower, error) {
 
 // A sourceJob is the job whose hosts a source names, and a new one after each restart.
 type sourceJob struct {
-	mu    sync.Mutex
-	where *job.Where // nil: it does not run
+	mu sync.Mutex
+
+	// where is nil if the job does not run.
+	where *job.Where
 }
 
 // started says where the job is. What it returns says that the job has ended.

@@ -80,11 +80,14 @@ func runImage(args []string, stdout, stderr io.Writer) int {
 type imageOptions struct {
 	tag            image.Tag
 	output, layout string
-	platform       *image.Platform // nil: that of the programs
-	launch, base   string
-	files          []image.File
-	symbols        bool
-	command        []string
+
+	// platform is nil for that of the programs.
+	platform *image.Platform
+
+	launch, base string
+	files        []image.File
+	symbols      bool
+	command      []string
 }
 
 func readImageOptions(c *cli.Context) (*imageOptions, error) {
@@ -275,7 +278,9 @@ func (o *imageOptions) launcher(p image.Platform) (image.Program, error) {
 	case program.Platform != p:
 		return image.Program{}, fmt.Errorf("launch: image: --launch %s is for %v, and the worker's program is for %v", file, program.Platform, p)
 	}
-	if err := program.Static(); errors.Is(err, image.ErrDynamic) { // also with a base: launch copies itself to hosts of all kinds
+
+	// This holds also with a base, since launch copies itself to hosts of all kinds.
+	if err := program.Static(); errors.Is(err, image.ErrDynamic) {
 		return image.Program{}, fmt.Errorf("launch: image: the launch program %w; make a static one with "+build, err, p.OS, p.Architecture, "launch")
 	}
 	return program, nil

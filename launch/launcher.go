@@ -32,11 +32,19 @@ type startMethod struct {
 // A startEnvironment is what start methods work with.
 type startEnvironment struct {
 	executable string // the launch program
-	folder     string // that launch runs in
-	log        *slog.Logger
-	agentLog   io.Writer             // gets what agents on this machine write
-	source     *hostsource.Follower  // of the list of hosts that others keep; nil: there is none
-	control    *remotecontrol.Server // answers launch ctl on other machines
+
+	// folder is the one that launch runs in.
+	folder string
+
+	log *slog.Logger
+
+	// agentLog gets what agents on this machine write.
+	agentLog io.Writer
+
+	// source follows the list of hosts that others keep; nil: there is none.
+	source *hostsource.Follower
+
+	control *remotecontrol.Server // answers launch ctl on other machines
 	// progress shows what launch waits for; "" ends that.
 	progress func(text string)
 }
@@ -135,7 +143,9 @@ func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, 
 	if o.hosts == nil {
 		find = func(ctx context.Context) ([]hosts.Host, error) { return e.source.Await(ctx, o.workers) }
 	}
-	source := ssh.Source{Dir: e.folder, Exclude: []string{hostworker.Name, hostworker.LogName}} // which launch writes
+
+	// launch writes the files that are left out.
+	source := ssh.Source{Dir: e.folder, Exclude: []string{hostworker.Name, hostworker.LogName}}
 	for _, path := range o.ssh.syncExclude {
 		clean, err := ssh.CleanExclude(e.folder, path)
 		if err != nil {

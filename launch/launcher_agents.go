@@ -20,9 +20,14 @@ import (
 
 // agentOptions are the flags about agents that dial in.
 type agentOptions struct {
-	agents      int // 0: as many as have slots for all workers
-	listen      string
-	secretFile  string // empty: the secret is in the environment
+	// agents is 0 for as many as have slots for all workers.
+	agents int
+
+	listen string
+
+	// secretFile is empty if the secret is in the environment.
+	secretFile string
+
 	addressFile string
 }
 
@@ -87,7 +92,9 @@ const maxAgents = hosts.MaxSlots
 type listener struct {
 	*dialin.Listener
 	secret dialin.Secret
-	join   string // the command by which an agent joins
+
+	// join is the command by which an agent joins.
+	join string
 }
 
 // listenForAgents opens the place where agents and launch ctl dial in. The secret is that of
@@ -114,7 +121,9 @@ func (o *options) listenForAgents(ctx context.Context, e startEnvironment, noAge
 	} else if secret, err = dialin.ParseSecret(text); err != nil {
 		return nil, fmt.Errorf("launch: %s: %w", dialin.SecretVariable, err)
 	}
-	os.Unsetenv(dialin.SecretVariable) // no process of the job needs it
+
+	// No process of the job needs the secret.
+	os.Unsetenv(dialin.SecretVariable)
 	l, err := dialin.Listen(ctx, dialin.Config{Listen: a.listen, Secret: secret, Lease: o.times.host, Control: e.control.Serve, NoAgents: noAgents, Logger: e.log})
 	if err != nil {
 		return nil, err
@@ -193,7 +202,9 @@ func (d *dialledIn) Abandon() error { return d.end(d.Agents.LeaveToNext) }
 
 func (d *dialledIn) end(end func() error) error {
 	addresses := d.l.Addresses()
-	err := end() // agents read the address file to come and hear that launch ends
+
+	// Agents read the address file to come and hear that launch ends.
+	err := end()
 	if path := d.o.agent.addressFile; path != "" {
 		removeAddresses(path, addresses)
 	}

@@ -98,8 +98,10 @@ type slurmJob struct {
 	e     startEnvironment
 	files *slurmFiles
 
-	mu    sync.Mutex             // guards again
-	again map[string]*slurm.Step // the last one of a node whose agent was lost
+	mu sync.Mutex // guards again
+
+	// again has the last step of a node whose agent was lost.
+	again map[string]*slurm.Step
 }
 
 // startAgents starts an agent on each of some nodes.
@@ -181,7 +183,8 @@ func (j *slurmJob) startAgain(node string) {
 
 // Close implements method.Method.
 func (j *slurmJob) Close() error {
-	err := j.Started.Close() // agents that are told that the job is over may read the files once more
+	// Agents that are told that the job is over may read the files once more.
+	err := j.Started.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	j.mu.Lock()
@@ -234,7 +237,9 @@ func makeSlurmFiles(job string, l *listener) (*slurmFiles, error) {
 	}
 	f := &slurmFiles{folder, lock}
 	secret := filepath.Join(folder, slurm.SecretFile)
-	os.Remove(secret) // of a launch that was killed
+
+	// The file may be that of a launch that was killed.
+	os.Remove(secret)
 	err = os.WriteFile(secret, []byte(l.secret.Encode()+"\n"), 0o600)
 	if err == nil {
 		err = writeAddresses(filepath.Join(folder, slurm.AddressFile), l.Addresses())

@@ -31,18 +31,28 @@ func checkNumber(flag string, n, least, most int, what string) error {
 
 // limits are those of this machine for one process or one user. 0: unknown, or unlimited.
 type limits struct {
-	files uint64 // that a process may have open
-	tasks uint64 // processes and threads that may be added to those that run
+	// files is how many a process may have open.
+	files uint64
+
+	// tasks is how many processes and threads may be added to those that run.
+	tasks uint64
+
 	cause string // what sets the limit of tasks
 }
 
 // What a job needs at least of this machine; more is likely.
 const (
-	agentFiles  = 2  // pipes of the agent for each of its processes
-	sshFiles    = 3  // pipes of the launcher for each connection
-	ownFiles    = 16 // of agent or launcher for themselves
-	goTasks     = 4  // threads of a server or scheduler
-	launchTasks = 8  // threads of launcher and agent
+	// agentFiles are the agent's pipes for each of its processes.
+	agentFiles = 2
+
+	// sshFiles are the launcher's pipes for each connection.
+	sshFiles = 3
+
+	// ownFiles are what agent or launcher need for themselves.
+	ownFiles = 16
+
+	goTasks     = 4 // threads of a server or scheduler
+	launchTasks = 8 // threads of launcher and agent
 )
 
 // check refuses a job that cannot run here because of the limits: better before anything is started
@@ -75,7 +85,8 @@ func machineLimits() limits {
 	var l limits
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) == nil && r.Max < math.MaxInt64 {
-		l.files = max(r.Cur, r.Max) // Go raises it as far as it may
+		// Go raises the limit as far as it may.
+		l.files = max(r.Cur, r.Max)
 	}
 	lower := func(n uint64, cause string) {
 		if n < math.MaxInt64 && (l.tasks == 0 || n < l.tasks) {

@@ -17,7 +17,9 @@ import (
 // file beside it keeps the place.
 type resultFile struct {
 	path string
-	next *os.File // nil: written
+
+	// next is nil once it is written.
+	next *os.File
 }
 
 // openResult makes sure that the result can be written, and removes the result of an earlier job: a
@@ -37,7 +39,8 @@ func openResult(path string) (*resultFile, error) {
 			break
 		}
 		if !filepath.IsAbs(to) {
-			dir, err := filepath.EvalSymlinks(filepath.Dir(path)) // ".." of a folder that is a link is that of its target
+			// ".." of a folder that is a link is that of its target.
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 			if err != nil {
 				return nil, fmt.Errorf("launch: --result: %w", err)
 			}
@@ -48,7 +51,8 @@ func openResult(path string) (*resultFile, error) {
 	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		if failed, ok := errors.AsType[*fs.PathError](err); ok {
-			err = failed.Err // its path is that of the temporary file
+			// Its path is that of the temporary file.
+			err = failed.Err
 		}
 		return nil, fmt.Errorf("launch: --result %s: create a file in %s: %w", path, filepath.Dir(path), err)
 	}

@@ -39,7 +39,9 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 	if err != nil {
 		return err
 	}
-	defer done() // a scheduler that was killed, and is started again, needs it
+
+	// A scheduler that was killed, and is started again, needs it.
+	defer done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	metrics, err := serveMetrics(getenv, cfg)
@@ -49,7 +51,8 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 	defer metrics.close()
 	return scheduler.Run(ctx, scheduler.Config{Config: cfg, Telemetry: metrics.telemetry, Ready: func(addr string) {
 		if err := report(addr); err != nil {
-			cancel(err) // no node would ever find this scheduler
+			// No node would ever find this scheduler.
+			cancel(err)
 		}
 		metrics.report(report)
 	},

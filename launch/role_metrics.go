@@ -14,15 +14,21 @@ import (
 
 // The variables by which launch tells the scheduler about metrics.
 const (
-	metricsListenEnv = "PARAGON_METRICS_LISTEN" // host:port; empty: no metrics
-	restartsEnv      = "PARAGON_RESTARTS"       // how often launch has started the job again
+	// metricsListenEnv is host:port; empty: there are no metrics.
+	metricsListenEnv = "PARAGON_METRICS_LISTEN"
 
-	processMetricsEnv = "PARAGON_PROCESS_METRICS" // of workers and servers: see cluster.FromEnv
+	// restartsEnv is how often launch has started the job again.
+	restartsEnv = "PARAGON_RESTARTS"
+
+	// processMetricsEnv is for workers and servers (see cluster.FromEnv).
+	processMetricsEnv = "PARAGON_PROCESS_METRICS"
 )
 
 // schedulerMetrics are the metrics that a scheduler's process serves.
 type schedulerMetrics struct {
-	server    *prom.Server                   // nil: none are wanted
+	// server is nil if none are wanted.
+	server *prom.Server
+
 	telemetry chan chan<- *control.Telemetry // see scheduler.Config
 }
 

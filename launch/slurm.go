@@ -37,7 +37,7 @@ func runSlurm(args []string, stdout, stderr io.Writer) int {
 				Usage:           "print a batch script for sbatch that runs launch with the given flags",
 				UsageText:       "launch slurm script --nodes NUMBER [flags below] [flags of launch] -- COMMAND [arguments]",
 				Flags:           append(sbatchFlags(), scriptFlags()...),
-				SkipFlagParsing: true, // flags of launch stand between its own
+				SkipFlagParsing: true, // launch's flags stand between its own
 				Action:          func(c *cli.Context) error { return printScript(c, c.Args().Slice(), stdout, stderr) },
 			},
 			{

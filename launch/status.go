@@ -32,9 +32,15 @@ const (
 
 // statusOptions say where the live page is.
 type statusOptions struct {
-	listen    string // host:port; empty: no page
-	asked     bool   // the user gave the address: if it cannot be listened on, the job does not start
-	cert, key string // paths of PEM files; both or neither
+	// listen is host:port; empty: there is no page.
+	listen string
+
+	// asked says that the user gave the address: if it cannot be listened on, the job does not
+	// start.
+	asked bool
+
+	// cert and key are paths of PEM files, both or neither.
+	cert, key string
 }
 
 // readStatus reads the flags of the live page. A trial of a search has no page unless it is asked
@@ -139,7 +145,9 @@ func (p *livePage) close(res job.Result, err error) {
 		text = fmt.Sprintf("the job has ended with exit code %d", res.Code)
 	}
 	p.feed.End(err == nil && res.Code == 0, text)
-	_ = p.server.Close() // what browsers miss at the end is on launch's standard error
+
+	// What browsers miss at the end is on launch's standard error.
+	_ = p.server.Close()
 }
 
 func pageCommand() *cli.Command {

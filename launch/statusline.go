@@ -18,7 +18,9 @@ type statusLine struct {
 	w        io.Writer
 	terminal func() (columns int, ok bool)
 
-	mu   sync.Mutex // guards text, and the order of writes
+	// mu guards text, and the order of writes.
+	mu sync.Mutex
+
 	text string
 }
 
@@ -53,7 +55,8 @@ func (s *statusLine) Write(p []byte) (int, error) {
 // show replaces the line; an empty text removes it.
 func (s *statusLine) show(text string, columns int) {
 	if r := []rune(text); len(r) >= columns {
-		text = string(r[:max(columns-1, 0)]) // a line that wraps could not be cleared
+		// A line that wraps could not be cleared.
+		text = string(r[:max(columns-1, 0)])
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,9 @@ func (s Size) pixels() int64 { return int64(s.Width) * int64(s.Height) }
 
 // A Class counts the images of a label.
 type Class struct {
-	Name   string // empty: it has none
+	// Name is empty if it has none.
+	Name string
+
 	Images int
 	Bytes  int64
 }

@@ -26,13 +26,21 @@ type Run struct {
 // A mixing finds out whether data is sorted by class, as its examples come in order. It moves a
 // window over the blocks: those of the data, or else runs of blockBytes.
 type mixing struct {
-	starts     []int // the data's own blocks; nil: it has none
-	blockBytes int64 // 0: without blocks of its own there are none
+	// starts are those of the data's own blocks; nil: it has none.
+	starts []int
+
+	// blockBytes is 0 if the data has no blocks of its own and gets none.
+	blockBytes int64
 
 	window []block
-	counts map[int]int // of the window, by label
-	sound  int         // of the window
-	open   block       // the one that is being filled
+
+	// counts has the examples of the window by label.
+	counts map[int]int
+
+	// sound is how many examples of the window are not damaged.
+	sound int
+
+	open block // the one that is being filled
 
 	// runs has, of each class with more than half of a window, the window with the most above
 	// half.

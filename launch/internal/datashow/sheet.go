@@ -89,7 +89,9 @@ var (
 
 // A cell is one image of a sheet.
 type cell struct {
-	picture       *transform.Image // nil: it is damaged
+	// picture is nil if it is damaged.
+	picture *transform.Image
+
 	label, number string
 }
 

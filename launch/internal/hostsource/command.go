@@ -33,10 +33,13 @@ type Machine interface {
 
 // A Command is the source of --hosts-command. Its methods may not be called together.
 type Command struct {
-	text    string
-	start   func(ctx context.Context) (Machine, error)
-	machine Machine // nil: not started
-	limit   time.Duration
+	text  string
+	start func(ctx context.Context) (Machine, error)
+
+	// machine is nil if it was not started.
+	machine Machine
+
+	limit time.Duration
 }
 
 // NewCommand makes the source whose answers /bin/sh prints. start makes the machine on which it
@@ -67,7 +70,8 @@ func (c *Command) Ask(ctx context.Context) ([]Instance, error) {
 	spec := process.Spec{Name: "hosts command", Command: []string{"/bin/sh", "-c", c.text}}
 	h, err := c.machine.Start(ctx, spec, process.Output{Stdout: answer, Stderr: complaint})
 	switch {
-	case err != nil && ctx.Err() != nil: // the machine kills it should it have begun
+	case err != nil && ctx.Err() != nil:
+		// If the command has begun, the machine kills it.
 		return nil, context.Cause(ctx)
 	case err != nil:
 		return nil, err

@@ -20,7 +20,9 @@ const (
 	Usable  State = iota // it may have workers
 	Coming               // it is not there yet
 	Leaving              // its workers are to leave
-	Unknown              // the word is none of those below
+
+	// Unknown is a word that is none of those below.
+	Unknown
 )
 
 // states are the words of the clouds and of schedulers, in lower case and with - for blanks,
@@ -48,9 +50,13 @@ func parseState(word string) State {
 
 // An Instance is what an answer says of one host.
 type Instance struct {
-	Host  hosts.Host // without Line
+	// Host comes without Line.
+	Host hosts.Host
+
 	State State
-	Word  string // for the state, as it came
+
+	// Word is the source's for the state, as it came.
+	Word string
 }
 
 // String is the host and its state.
@@ -86,7 +92,9 @@ func decode(answer []byte) ([]Instance, error) {
 	}
 	answer = bytes.TrimPrefix(answer, []byte("\ufeff"))
 	var all []Instance
-	index := make(map[hosts.Host]int) // in all, by Key
+
+	// index is the place in all, by Key.
+	index := make(map[hosts.Host]int)
 	add := func(where string, n int, e *entry) error {
 		i, err := e.instance()
 		if err == nil {

@@ -64,7 +64,9 @@ func (f *Follower) Await(ctx context.Context, workers int) ([]hosts.Host, error)
 		if all != nil {
 			return all, nil
 		}
-		if ctx.Err() == nil { // else nobody has answered
+
+		// Otherwise nobody has answered.
+		if ctx.Err() == nil {
 			state = now
 		}
 		select {
@@ -141,7 +143,8 @@ func (f *Follower) ask(ctx context.Context) (answer []Instance, ok bool) {
 func (f *Follower) carryOut(answer []Instance, files *hostworker.Files) (running []hosts.Host) {
 	listed, err := files.Read()
 	if err != nil {
-		return nil // the job says so, as it reads the file, too
+		// The job reads the file, too, and says what is wrong.
+		return nil
 	}
 	next, s := f.plan.next(answer, listed, f.cfg.Force)
 	if err := files.Edit(s.edit); err != nil {
@@ -186,10 +189,12 @@ func (f *Follower) tell(last *string, text string) {
 func (f *Follower) tryAgain(ctx context.Context, running []hosts.Host, job Job) {
 	now, err := job.Hosts(ctx)
 	if err != nil {
-		return // the scheduler is being started again, or the job ends
+		// The scheduler is being started again, or the job ends.
+		return
 	}
 	for _, h := range f.retries.due(time.Now(), f.cfg.Interval, running, now) {
-		_ = job.Again(ctx, h) // the job has said before why it cannot be added
+		// The job has said before why the host cannot be added.
+		_ = job.Again(ctx, h)
 	}
 }
 

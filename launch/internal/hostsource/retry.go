@@ -35,7 +35,8 @@ func (r retries) due(now time.Time, interval time.Duration, wanted []hosts.Host,
 		key := h.Key()
 		switch s, known := status[key]; {
 		case s == control.AddQueued || s == control.RemovalQueued:
-			outside[key] = true // that is decided soon
+			// Whether it stays outside is decided soon.
+			outside[key] = true
 			continue
 		case known && s != control.HostFailed:
 			continue

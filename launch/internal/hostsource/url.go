@@ -14,15 +14,19 @@ import (
 type URL struct {
 	url    *url.URL
 	client *http.Client
-	etag   string     // of last; empty: it had none
-	last   []Instance // the newest answer
+
+	// etag is that of last; empty: it had none.
+	etag string
+
+	last []Instance // the newest answer
 }
 
 // NewURL makes the source that is read from an address, http or https.
 func NewURL(address string) (*URL, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("it is not a URL; write http://host:port/path or https://host/path") // err holds the text, perhaps with a password
+		// The error of the parser holds the text, perhaps with a password.
+		return nil, errors.New("it is not a URL; write http://host:port/path or https://host/path")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%q is not a URL of a list of hosts; write http://host:port/path or https://host/path", u.Redacted())

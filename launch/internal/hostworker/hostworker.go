@@ -43,16 +43,28 @@ const (
 
 // Files are the two files of one job. The methods may be called together.
 type Files struct {
-	Path    string // of host_worker
-	LogPath string // of host_worker_log
-	NewLog  bool   // host_worker_log was not there before
+	// Path is that of host_worker.
+	Path string
 
-	mu     sync.Mutex // guards the rest, and the files
-	log    *os.File   // locked as long as the job lives
-	next   uint64     // SEQ of the next line
+	// LogPath is that of host_worker_log.
+	LogPath string
+
+	NewLog bool // host_worker_log was not there before
+
+	mu sync.Mutex // guards the rest, and the files
+
+	// log is locked as long as the job lives.
+	log *os.File
+
+	next   uint64 // SEQ of the next line
 	listed []hosts.Host
-	bad    string // the text that the last Poll could not read: told once
-	seen   []byte // what the last Poll read; nil: it read nothing good, or the file was changed by us since. A file of 1000 hosts takes time to compare
+
+	// bad is the text that the last Poll could not read. It is told once.
+	bad string
+
+	// seen is what the last Poll read; nil: it read nothing good, or we have changed the file
+	// since. It spares the comparison of a file of 1000 hosts, which takes time.
+	seen []byte
 }
 
 // Open takes the files in dir for a job that begins on the given hosts: host_worker is written
@@ -113,8 +125,11 @@ func (f *Files) Read() ([]hosts.Host, error) {
 
 // A Change is what an edit of host_worker asks for.
 type Change struct {
-	Added, Removed []hosts.Host // in the file's order, and in the order of the file before
-	Resized        []hosts.Host // hosts that stay, with other slots=, gpus= or cpus=
+	// Added is in the file's order, and Removed in the order of the file before.
+	Added, Removed []hosts.Host
+
+	// Resized are hosts that stay, with other slots=, gpus= or cpus=.
+	Resized []hosts.Host
 }
 
 // Empty reports whether nothing is asked for.
@@ -153,7 +168,9 @@ func (f *Files) Poll() (Change, error) {
 		if !same(*old, h) {
 			c.Resized = append(c.Resized, h)
 		}
-		now[i].Name = old.Name // the job knows it by that spelling
+
+		// The job knows the host by that spelling.
+		now[i].Name = old.Name
 	}
 	for _, h := range f.listed {
 		if find(now, h) == nil {
@@ -279,7 +296,9 @@ func (f *Files) Remove(h hosts.Host) error {
 			}
 		}
 		f.listed = listed
-		kept := []string{} // not nil: nil changes nothing
+
+		// kept is not nil, since nil would change nothing.
+		kept := []string{}
 		for _, l := range text {
 			if !isOf(l, h) {
 				kept = append(kept, l)

@@ -15,7 +15,9 @@ import (
 // A File is a file, a folder or a link of an image. What it holds comes from one of Content,
 // Source, Program and Link; a folder has none of them.
 type File struct {
-	Path    string // in the image: absolute and clean
+	// Path is absolute and clean, in the image.
+	Path string
+
 	Mode    fs.FileMode
 	Content []byte
 	Source  string   // a file here
@@ -25,7 +27,9 @@ type File struct {
 
 // A Group of files is a layer of an image.
 type Group struct {
-	Name  string // for the image's history
+	// Name is for the image's history.
+	Name string
+
 	Files []File
 }
 

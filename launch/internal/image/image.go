@@ -14,28 +14,45 @@ import (
 
 // A Config says what an image holds.
 type Config struct {
-	Platform   Platform
-	Base       string  // archive of an image that this one begins with (docker save); empty: none
-	Groups     []Group // each becomes a layer; a group without files does not
+	Platform Platform
+
+	// Base is the archive of an image that this one begins with (docker save); empty: there is
+	// none.
+	Base string
+
+	// Groups become a layer each. A group without files does not.
+	Groups []Group
+
 	Entrypoint []string
 	WorkingDir string
-	Env        []string // NAME=VALUE; with a base these win over its own
-	Folder     string   // gets the layers, and has to be there until the image is written
+
+	// Env are NAME=VALUE. They win over those of a base.
+	Env []string
+
+	// Folder gets the layers, and has to be there until the image is written.
+	Folder string
 }
 
 // An Image is one of one platform.
 type Image struct {
 	img      v1.Image
 	Platform Platform
-	ID       string // of the configuration: what podman images and docker images show; sha256:...
-	Digest   string // of the manifest: what registries and layouts call the image; sha256:...
-	Layers   []Layer
+
+	// ID is that of the configuration, sha256:..., which podman images and docker images show.
+	ID string
+
+	// Digest is that of the manifest, sha256:..., by which registries and layouts call the image.
+	Digest string
+
+	Layers []Layer
 }
 
 // A Layer is what is known of a layer, the base's too.
 type Layer struct {
-	Name             string
-	Packed, Unpacked int64 // bytes; Unpacked is 0 for layers of the base
+	Name string
+
+	// Packed and Unpacked are in bytes. Unpacked is 0 for layers of the base.
+	Packed, Unpacked int64
 }
 
 // Packed is the number of bytes that a node or a registry gets at most.

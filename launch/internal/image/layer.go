@@ -20,11 +20,14 @@ import (
 
 // A layer is a gzipped tar archive, in a file.
 type layer struct {
-	path           string
-	digest, diffID v1.Hash // of the archive with and without compression
-	size           int64
-	mediaType      types.MediaType
-	unpacked       int64 // bytes of the files in it
+	path string
+
+	// digest and diffID are those of the archive with and without compression.
+	digest, diffID v1.Hash
+
+	size      int64
+	mediaType types.MediaType
+	unpacked  int64 // bytes of the files in it
 }
 
 func (l *layer) Digest() (v1.Hash, error)            { return l.digest, nil }

@@ -41,7 +41,10 @@ type Program struct {
 	// Interpreter is the dynamic linker that the program needs, such as
 	// /lib64/ld-linux-x86-64.so.2; empty: the program is static.
 	Interpreter string
-	Libraries   []string // that the dynamic linker loads
+
+	// Libraries are those that the dynamic linker loads.
+	Libraries []string
+
 	// Loaded is the number of bytes, from the beginning of the file, that the kernel needs.
 	// Symbols for debuggers lie behind them.
 	Loaded int64
@@ -98,7 +101,8 @@ func ReadProgram(path string) (Program, error) {
 		}
 	}
 	if p.Interpreter != "" {
-		p.Libraries, _ = e.ImportedLibraries() // for a message
+		// The libraries are for a message.
+		p.Libraries, _ = e.ImportedLibraries()
 	}
 	return p, nil
 }

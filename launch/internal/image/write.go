@@ -45,7 +45,9 @@ func (i *Image) WriteArchive(path string, tag Tag) error {
 	if err != nil {
 		return fmt.Errorf("image: write %s: %w", path, err)
 	}
-	defer os.Remove(draft.Name()) // a draft that was renamed is not there
+
+	// A draft that was renamed is not there any more.
+	defer os.Remove(draft.Name())
 	// A file of CreateTemp is for its owner alone; an image is no secret.
 	err = errors.Join(tarball.Write(tag.tag, i.img, draft), draft.Chmod(0o644), draft.Close())
 	if err == nil {

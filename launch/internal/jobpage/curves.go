@@ -13,18 +13,27 @@ import (
 )
 
 const (
-	mostPoints  = 2048 // of a curve
-	mostLines   = 8    // servers with lines of their own
-	pastWorkers = 16   // whose past is asked for: its means stand for all
-	pastPoints  = 600
-	fineMillis  = 600_000 // as far as points a second apart reach back
-	pastMillis  = 500     // points that are nearer than this are one
+	mostPoints = 2048 // on a curve
+	mostLines  = 8    // servers with lines of their own
+
+	// pastWorkers is how many workers' past is asked for. Its means stand for all.
+	pastWorkers = 16
+
+	pastPoints = 600
+
+	// fineMillis is as far as points a second apart reach back.
+	fineMillis = 600_000
+
+	// pastMillis is the distance below which two points are one.
+	pastMillis = 500
 )
 
 // curves are those of the page.
 type curves struct {
 	page.Curves
-	evaluations evaluations // that have their points
+
+	// evaluations are those that have their points.
+	evaluations evaluations
 }
 
 // A past is what is known of a time that is over: values by line, and the scores that workers
@@ -304,7 +313,9 @@ func meanOf(list page.Numbers) page.Number {
 // A series finds the columns of one answer.
 type series struct {
 	*control.Series
-	cols map[string][]int // of all indices of a metric
+
+	// cols has those of all indices of a metric.
+	cols map[string][]int
 }
 
 func newSeries(s *control.Series) *series {

@@ -54,8 +54,12 @@ type report struct {
 // those of the evaluation before when others have the new ones, and a worker may be silent for a
 // while.
 type evaluations struct {
-	found []scores       // in the order in which they were told
-	at    map[uint64]int // by worker: the place in found of what it reported last
+	// found is in the order in which they were told.
+	found []scores
+
+	// at has, by worker, the place in found of what it reported last.
+	at map[uint64]int
+
 	// waiting came at the same look as the newest evaluation. They are newer if that one is
 	// reported no more while they are.
 	waiting []scores

@@ -26,12 +26,17 @@ type Feed struct {
 	page page.Page
 	now  func() int64 // this machine's clock, Unix milliseconds
 
-	mu       sync.Mutex // guards what the launcher tells
-	source   Source     // nil: no scheduler has been started yet
-	attempt  int        // from 1
+	mu sync.Mutex // guards what the launcher tells
+
+	// source is nil if no scheduler has been started yet.
+	source Source
+
+	attempt  int // from 1
 	over     bool
 	exitText string
-	ended    string // control.Finished or control.Failed, once it is over
+
+	// ended is control.Finished or control.Failed, once it is over.
+	ended string
 
 	// Of the goroutine that polls.
 	polled  int // the attempt of history
@@ -102,7 +107,9 @@ func (f *Feed) Poll(ctx context.Context) page.Message {
 		f.gone = f.absence("the job is being started: there is no scheduler yet")
 		return page.NewMessage(page.EventGone, f.gone)
 	}
-	if attempt != f.polled { // all that was known is of another job
+
+	// All that was known is of another job.
+	if attempt != f.polled {
 		f.polled, f.polls, f.history, f.known, f.members, f.last, f.curves = attempt, 0, &top.History{}, false, nil, 0, curves{}
 		f.state = page.State{}
 	}
@@ -201,7 +208,8 @@ func (f *Feed) take(a *answered) page.Message {
 	changed := !f.known || !slices.Equal(a.members, f.members) || a.Incarnation != f.state.Incarnation
 	details := a.Workers.Details
 	if details == nil && f.known && !changed {
-		a.Workers.Details = f.state.Workers.Details // those who come now get them, too
+		// Readers who come now get them, too.
+		a.Workers.Details = f.state.Workers.Details
 	}
 	f.state = page.State{Update: a.Update, WorkerMembers: a.workers, ServerMembers: a.servers, LeftOut: a.telemetry.LeftOut, Curves: f.curves.Curves, EventList: events}
 	f.state.Point = nil

@@ -127,8 +127,11 @@ func known(a, b page.Number) page.Number {
 
 // A table finds the newest values of nodes.
 type table struct {
-	t    *control.Telemetry
-	at   map[uint64]int // node: place in Nodes
+	t *control.Telemetry
+
+	// at has the place in Nodes of each node.
+	at map[uint64]int
+
 	cols map[control.Value]int
 }
 

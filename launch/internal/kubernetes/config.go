@@ -13,33 +13,56 @@ import (
 
 // A Config is a job to render.
 type Config struct {
-	Name      string // of the job; begins the names of all objects
-	Namespace string // "": where kubectl applies it
-	Image     string
-	Secret    string // that launch and agents share, as in its file
+	// Name is the job's. The names of all objects begin with it.
+	Name string
+
+	// Namespace is empty for the one in which kubectl applies it.
+	Namespace string
+
+	Image string
+
+	// Secret is the one that launch and agents share, as in its file.
+	Secret string
 
 	Workers, Servers int
-	Slots            int  // workers in each pod of workers; servers have a pod each
-	Elastic          bool // workers may come and go
-	MinWorkers       int  // of an elastic job
+
+	// Slots is the number of workers in each pod of workers. Servers have a pod each.
+	Slots int
+
+	Elastic bool // workers may come and go
+
+	// MinWorkers is that of an elastic job.
+	MinWorkers int
 
 	Arguments []string // launch's own flags, for the scheduler
 	Command   []string // what the workers run
 
-	GPUs    int       // of each worker
-	Worker  Resources // of each pod of workers
-	Server  Resources // of each pod of servers
+	// GPUs is the number of each worker's.
+	GPUs int
+
+	// Worker is what each pod of workers gets.
+	Worker Resources
+
+	// Server is what each pod of servers gets.
+	Server Resources
+
 	Volumes []Volume
 
-	User         int64 // that all containers run as, and their group
+	// User is the one that all containers run as, and their group.
+	User int64
+
 	NodeSelector []string
 	Tolerations  []string
 
-	Drain       time.Duration // in which a pod of workers or servers leaves the job after SIGTERM
+	// Drain is the time in which a pod of workers or servers leaves the job after SIGTERM.
+	Drain time.Duration
+
 	StopTimeout time.Duration // launch's --stop-timeout
 
 	JobSet bool
-	Queue  string // of Kueue; "": none
+
+	// Queue is one of Kueue; empty: there is none.
+	Queue string
 }
 
 // Resources are what a pod requests, and is limited to. Empty: it requests some, and has no limit.
@@ -94,7 +117,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("--name %s has %d letters, want at most %d: the host names of the pods begin with it, and have at most 63", c.Name, len(c.Name), longest)
 	case c.Namespace != "" && !isLabel(c.Namespace):
 		return fmt.Errorf("--namespace %q is not a DNS name; want lower-case letters, digits and -", c.Namespace)
-	case c.Queue != "" && !isSubdomain(c.Queue, maxLabel): // it is the value of a label, too
+	case c.Queue != "" && !isSubdomain(c.Queue, maxLabel):
+		// It is the value of a label, too.
 		return fmt.Errorf("--kueue %q is not the name of a LocalQueue; want lower-case letters, digits and -", c.Queue)
 	case c.Workers < 1, c.Servers < 1:
 		return fmt.Errorf("%d workers and %d servers, want 1 or more of each", c.Workers, c.Servers)

@@ -107,7 +107,7 @@ func (c *Config) pod(component string, leave time.Duration, resources object, ar
 		container["ports"] = []object{{"name": portName, "containerPort": port, "protocol": "TCP"}}
 	}
 	spec := object{
-		"automountServiceAccountToken": false, // nothing in the pod speaks to Kubernetes
+		"automountServiceAccountToken": false, // the pod never asks Kubernetes
 		"enableServiceLinks":           false,
 		"restartPolicy":                "Never",
 		"securityContext": object{

@@ -17,10 +17,18 @@ import (
 // AgentsConfig configures Agents.
 type AgentsConfig struct {
 	Listener *dialin.Listener
-	Agents   int    // how many the job begins with; 0: as many as have slots for all workers
-	Workers  int    // of the job
-	Dir      string // the job's folder on all hosts
-	Join     string // the command by which an agent joins, for messages
+
+	// Agents is how many the job begins with; 0: as many as have slots for all workers.
+	Agents int
+
+	// Workers is how many the job has.
+	Workers int
+
+	Dir string // the job's folder on all hosts
+
+	// Join is the command by which an agent joins, for messages.
+	Join string
+
 	// DialTimeout bounds how long a host waits for its agent.
 	DialTimeout time.Duration
 	// Progress is told whom the job waits for, each time that this changes, and "" at the end;
@@ -33,9 +41,14 @@ type AgentsConfig struct {
 type Agents struct {
 	cfg AgentsConfig
 
-	mu       sync.Mutex                 // guards the rest
-	expected []hosts.Host               // with which the job begins, and whose agents Follow has not seen
-	dialling map[string]int             // calls of Dial that wait, by the agent's name
+	mu sync.Mutex // guards the rest
+
+	// expected are the hosts with which the job begins, and whose agents Follow has not seen.
+	expected []hosts.Host
+
+	// dialling has the calls of Dial that wait, by the agent's name.
+	dialling map[string]int
+
 	machines map[string]*dialin.Machine // the newest of each name
 }
 
@@ -67,7 +80,8 @@ func (a *Agents) Hosts(ctx context.Context) (Hosts, error) {
 		cancel()
 		switch {
 		case err != nil && ctx.Err() == nil:
-			continue // it is time to tell what has changed
+			// It is time to tell what has changed.
+			continue
 		case err != nil:
 			there = a.cfg.Listener.Agents()
 			return hostsOf(there), fmt.Errorf("launch: %w: %s; an agent joins with: %s", err, a.whoIsThere(there), a.cfg.Join)

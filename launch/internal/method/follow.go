@@ -36,12 +36,21 @@ func (a *Agents) Follow(ctx context.Context, files *hostworker.Files) {
 
 // A follower adds the hosts of agents to a running job.
 type follower struct {
-	files    *hostworker.Files
-	expected func(h hosts.Host) bool // reports whether the job begins with a host that it has not seen yet
-	idle     func(name string) bool  // reports whether nothing of the job is on an agent, and nobody waits for it
-	log      *slog.Logger
-	most     int                  // hosts of host_worker, lost ones among them
-	returned map[string]time.Time // since when agents are there whose hosts are in host_worker
+	files *hostworker.Files
+
+	// expected reports whether the job begins with a host that it has not seen yet.
+	expected func(h hosts.Host) bool
+
+	// idle reports whether nothing of the job is on an agent, and nobody waits for it.
+	idle func(name string) bool
+
+	log *slog.Logger
+
+	// most bounds the hosts of host_worker, lost ones among them.
+	most int
+
+	// returned says since when agents are there whose hosts are in host_worker.
+	returned map[string]time.Time
 }
 
 // changed takes note of an agent that has dialled in, or is gone.
@@ -61,7 +70,8 @@ func (f *follower) changed(c dialin.Change, now time.Time) {
 	case slices.ContainsFunc(f.files.Hosts(), h.Same):
 		f.log.Info(fmt.Sprintf("agent %s has dialled in; its host is in %s already", name, hostworker.Name))
 		f.returned[name] = now
-	case len(f.files.Hosts()) >= f.most: // agents may come under any number of names
+	case len(f.files.Hosts()) >= f.most:
+		// Agents may come under any number of names.
 		f.log.Warn(fmt.Sprintf("agent %s has dialled in; %s names %d hosts already, so it is not added: take lost hosts out (launch ctl remove HOST)", name, hostworker.Name, f.most))
 	default:
 		f.log.Info(fmt.Sprintf("agent %s has dialled in; its host is added to the job", name))

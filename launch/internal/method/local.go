@@ -11,8 +11,10 @@ import (
 // Local starts everything on the launching machine. Jobs of the other methods have their scheduler
 // there.
 type Local struct {
-	Agent []string  // the program and arguments of its agent
-	Log   io.Writer // gets the agent's messages
+	// Agent is its agent's program, with arguments.
+	Agent []string
+
+	Log io.Writer // gets the agent's messages
 }
 
 // Remote implements Method.

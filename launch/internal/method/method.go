@@ -72,8 +72,11 @@ type Abandoner interface {
 
 // Hosts are the hosts of a job in the order that gives the ranks.
 type Hosts struct {
-	Workers []hosts.Host // that may run workers
-	Servers []hosts.Host // that may run servers
+	// Workers are those that may run workers.
+	Workers []hosts.Host
+
+	// Servers are those that may run servers.
+	Servers []hosts.Host
 }
 
 // Any are hosts that may run workers and servers alike.

@@ -13,9 +13,14 @@ import (
 
 // A Starter runs the agents of a job, one on each host: srun, for example.
 type Starter interface {
-	Name() string          // for messages: "srun"
+	// Name is for messages, such as "srun".
+	Name() string
+
 	Done() <-chan struct{} // closed when it has ended
-	Err() error            // why, after Done; nil: all agents exited with 0
+
+	// Err says why, after Done; nil: all agents exited with 0.
+	Err() error
+
 	// Failed is closed when it has said that an agent could not be started or has failed, and
 	// Why is what went wrong so far.
 	Failed() <-chan struct{}
@@ -120,8 +125,10 @@ func (s *Started) Command(h hosts.Host) string {
 // endTime is how long agents have to end after they were told that the job is over. A Starter waits
 // for a lost host longer than we do.
 const (
-	endTime     = 5 * time.Second
-	endTimeLost = 500 * time.Millisecond // where an agent is lost
+	endTime = 5 * time.Second
+
+	// endTimeLost is the time where an agent is lost.
+	endTimeLost = 500 * time.Millisecond
 )
 
 // Close implements Method: it tells all agents that the job is over, and waits for the Starter.

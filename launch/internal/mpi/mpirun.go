@@ -77,7 +77,8 @@ const maxHosts = 1 << 16
 
 // readHosts reads what Hosts has the ranks print, up to the last rank.
 func readHosts(from io.Reader) ([]hosts.Host, error) {
-	var all []hosts.Host // in the order of the ranks
+	// all is in the order of the ranks.
+	var all []hosts.Host
 	ranks := make(map[string]int)
 	var other []string
 	scanner := bufio.NewScanner(from)
@@ -139,11 +140,18 @@ func said(text string) string {
 
 // Config says what a Run runs.
 type Config struct {
-	Mpirun  []string  // mpirun and its options
-	Command []string  // on each host, with the program's full path
-	Env     []string  // NAME=VALUE, which the processes get, too; no command line shows the values
-	Output  io.Writer // gets what the processes and mpirun print, whole lines
-	Logger  *slog.Logger
+	Mpirun []string // mpirun and its options
+
+	// Command runs on each host, with the program's full path.
+	Command []string
+
+	// Env are NAME=VALUE, which the processes get, too. No command line shows the values.
+	Env []string
+
+	// Output gets what the processes and mpirun print, in whole lines.
+	Output io.Writer
+
+	Logger *slog.Logger
 }
 
 // A Run is an mpirun that runs a process on each host. Its methods may be called together. It is a
@@ -162,7 +170,9 @@ func Start(cfg Config) (*Run, error) {
 	args := slices.Concat(cfg.Mpirun[1:], Options)
 	for _, v := range cfg.Env {
 		name, _, _ := strings.Cut(v, "=")
-		args = append(args, "-x", name) // the value travels over mpirun's own connections
+
+		// The value travels over mpirun's own connections.
+		args = append(args, "-x", name)
 	}
 	cmd := exec.Command(cfg.Mpirun[0], append(args, cfg.Command...)...)
 	cmd.Env = append(os.Environ(), cfg.Env...)
@@ -203,7 +213,9 @@ func (r *Run) read(from io.Reader, to io.Writer) {
 			io.WriteString(to, line+"\n")
 		}
 	}
-	io.Copy(io.Discard, from) // behind a line that is too long
+
+	// The rest of a line that is too long is dropped.
+	io.Copy(io.Discard, from)
 }
 
 func (r *Run) explain(err error) error {

@@ -8,12 +8,19 @@ import (
 
 // The standard variables that name a collector.
 const (
-	endpointVariable       = "OTEL_EXPORTER_OTLP_ENDPOINT"        // for all signals: /v1/traces is added
-	tracesEndpointVariable = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" // for traces: used as it is
+	// endpointVariable is for all signals. /v1/traces is added to it.
+	endpointVariable = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+	// tracesEndpointVariable is for traces, and used as it is.
+	tracesEndpointVariable = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+
 	protocolVariable       = "OTEL_EXPORTER_OTLP_PROTOCOL"
 	tracesProtocolVariable = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
-	exporterVariable       = "OTEL_TRACES_EXPORTER" // none: no traces
-	disabledVariable       = "OTEL_SDK_DISABLED"
+
+	// exporterVariable turns traces off if it is none.
+	exporterVariable = "OTEL_TRACES_EXPORTER"
+
+	disabledVariable = "OTEL_SDK_DISABLED"
 )
 
 const tracesPath = "/v1/traces"

@@ -16,10 +16,16 @@ import (
 )
 
 const (
-	queueSize     = 4096             // spans that wait for the collector; more are dropped
-	batchTime     = 5 * time.Second  // spans are sent so often
-	exportTimeout = 10 * time.Second // of one batch, with its repetitions
-	flushTime     = 2 * time.Second  // at the end of the job
+	// queueSize is how many spans can wait for the collector. More are dropped.
+	queueSize = 4096
+
+	batchTime = 5 * time.Second // spans are sent so often
+
+	// exportTimeout bounds one batch, with its repetitions.
+	exportTimeout = 10 * time.Second
+
+	// flushTime is the time at the end of the job.
+	flushTime = 2 * time.Second
 )
 
 // An exporter hands spans to another one, and says once that they cannot be delivered.

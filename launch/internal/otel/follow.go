@@ -14,8 +14,11 @@ import (
 )
 
 const (
-	askInterval = time.Second            // without events
-	leastPause  = 200 * time.Millisecond // from one question to the next
+	// askInterval is the time between questions without events.
+	askInterval = time.Second
+
+	// leastPause is the time from one question to the next.
+	leastPause = 200 * time.Millisecond
 )
 
 // A Source asks the scheduler of a job.
@@ -55,7 +58,10 @@ type answered struct {
 	control.Events
 	status    control.Status
 	telemetry control.Telemetry
-	asked, at time.Time // when the question for the telemetry was put, and answered, by this machine's clock
+
+	// asked and at are when the question for the telemetry was put, and answered, by this machine's
+	// clock.
+	asked, at time.Time
 }
 
 // metricNames are the metrics that spans of checkpoints are made of.
@@ -95,14 +101,23 @@ func (t *Tracer) ask(ctx context.Context, source Source, a *attempt, after uint6
 
 // A membership is what the scheduler has said of an attempt.
 type membership struct {
-	ahead       time.Duration // of the scheduler's clock before this machine's
-	within      time.Duration // how wrong ahead may be; 0: it is not known
-	generation  uint64
-	last        uint64 // number of the newest event
-	pending     *change
-	since       time.Time // of the earliest event that belongs to the next change; zero: none
+	// ahead is the scheduler's clock before this machine's.
+	ahead time.Duration
+
+	// within says how wrong ahead may be; 0: it is not known.
+	within time.Duration
+
+	generation uint64
+	last       uint64 // number of the newest event
+	pending    *change
+
+	// since is the time of the earliest event that belongs to the next change; zero: there is none.
+	since time.Time
+
 	checkpoints uint64
-	saved       float64 // when the newest checkpoint was complete, the scheduler's clock in Unix seconds
+
+	// saved is when the newest checkpoint was complete, by the scheduler's clock in Unix seconds.
+	saved float64
 }
 
 // A change of the membership is pending.
@@ -133,7 +148,8 @@ func (m *membership) take(t *Tracer, a *attempt, n *answered) {
 	}
 	for _, x := range n.status.Nodes {
 		if x.State == control.NodeCounts && n.status.Phase == control.Running {
-			a.joined(x.Process, n.at) // of those of which no event tells
+			// No event tells of some processes.
+			a.joined(x.Process, n.at)
 		}
 	}
 	a.unjoined(n.asked)
@@ -228,11 +244,15 @@ func (m *membership) save(t *Tracer, a *attempt, x *control.Telemetry) {
 		if offset >= 0 && !math.IsNaN(float64(v[offset])) {
 			at += float64(v[offset])
 		}
-		if at > newest+0.01 { // the offset is measured again and again: a few milliseconds are no other checkpoint
+
+		// The offset is measured again and again, and a few milliseconds are no other checkpoint.
+		if at > newest+0.01 {
 			newest, seconds = at, float64(v[took])
 		}
 	}
-	another := x.Checkpoints != m.checkpoints // after another start of the scheduler the count may be lower
+
+	// After another start of the scheduler the count may be lower.
+	another := x.Checkpoints != m.checkpoints
 	m.checkpoints = x.Checkpoints
 	if !another || x.Checkpoints == 0 || newest == m.saved || !(newest < math.MaxInt64/1e9) {
 		return

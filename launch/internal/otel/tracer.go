@@ -38,8 +38,12 @@ const (
 
 // Config says where spans go, and what the job is. All fields must be set.
 type Config struct {
-	Endpoint         string // as Endpoint returns it
-	Program          string // that workers run, without its arguments: they may hold secrets
+	// Endpoint is as Endpoint returns it.
+	Endpoint string
+
+	// Program is the one that workers run, without its arguments, which may hold secrets.
+	Program string
+
 	Workers, Servers int
 	Logger           *slog.Logger
 }
@@ -51,22 +55,37 @@ type Tracer struct {
 	exporter *exporter
 	tracer   trace.Tracer
 	now      func() time.Time
-	flush    time.Duration // Close waits for the collector so long
 
-	mu      sync.Mutex
-	job     context.Context // with its span
-	attempt *attempt        // nil: none runs
-	number  int             // of attempts so far
-	restart trace.Span      // nil: the job is not being started again
+	// flush is how long Close waits for the collector.
+	flush time.Duration
+
+	mu sync.Mutex
+
+	// job carries the job's span.
+	job context.Context
+
+	// attempt is nil if none runs.
+	attempt *attempt
+
+	// number counts the attempts so far.
+	number int
+
+	// restart is nil if the job is not being started again.
+	restart trace.Span
 }
 
 // An attempt is one start of the job, until it ends.
 type attempt struct {
-	context.Context // with its span
+	context.Context // with the attempt's span
 	span            trace.Span
-	joins           map[uint32]trace.Span // of processes that have not joined yet
-	ended           map[uint32]ended      // of those, the ones that have ended
-	members         membership
+
+	// joins are the spans of processes that have not joined yet.
+	joins map[uint32]trace.Span
+
+	// ended are the ones of those that have ended.
+	ended map[uint32]ended
+
+	members membership
 }
 
 // New begins the job's span.
@@ -96,7 +115,9 @@ func (t *Tracer) Begun(job string) {
 		t.restart.End(trace.WithTimestamp(at))
 		t.restart = nil
 	}
-	trace.SpanFromContext(t.job).SetAttributes(jobKey.String(job)) // that of the newest attempt
+
+	// The span is that of the newest attempt.
+	trace.SpanFromContext(t.job).SetAttributes(jobKey.String(job))
 	a := &attempt{joins: make(map[uint32]trace.Span), ended: make(map[uint32]ended)}
 	a.Context, a.span = t.tracer.Start(t.job, "attempt", trace.WithTimestamp(at), trace.WithAttributes(jobKey.String(job), attemptKey.Int(t.number)))
 	t.attempt = a
@@ -112,7 +133,9 @@ func (t *Tracer) Over(r *control.Result) {
 	}
 	a.members.settle(t, a, at, r.Changes)
 	a.unjoined(at.Add(1))
-	for _, s := range a.joins { // their processes were never seen to join
+
+	// The processes were never seen to join.
+	for _, s := range a.joins {
 		s.End(trace.WithTimestamp(at))
 	}
 	end(a.span, at, r)

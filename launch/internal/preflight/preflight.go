@@ -31,13 +31,23 @@ type Machine interface {
 
 // Config says what to check.
 type Config struct {
-	Hosts    []hosts.Host
-	Dial     func(ctx context.Context, h hosts.Host) (Machine, error)
-	SyncDir  string                                                       // must be there or be makeable; needs rsync on both sides
-	Copy     func(ctx context.Context, m Machine, file, dir string) error // copies a file into a folder there, with rsync; for SyncDir
-	Launcher func(reached []Machine) (string, error)                      // address of the launching machine for the hosts
-	MaxSkew  time.Duration                                                // of clocks: 2 s
-	Timeout  time.Duration                                                // for everything: 1 min
+	Hosts []hosts.Host
+	Dial  func(ctx context.Context, h hosts.Host) (Machine, error)
+
+	// SyncDir must be there or be makeable. It needs rsync on both sides.
+	SyncDir string
+
+	// Copy copies a file into a folder there by rsync, for SyncDir.
+	Copy func(ctx context.Context, m Machine, file, dir string) error
+
+	// Launcher is the address of the launching machine for the hosts.
+	Launcher func(reached []Machine) (string, error)
+
+	// MaxSkew is that of clocks; 0: 2 s.
+	MaxSkew time.Duration
+
+	// Timeout is for everything; 0: 1 min.
+	Timeout time.Duration
 
 	now      func() time.Time             // time.Now, or a test's clock
 	lookPath func(string) (string, error) // exec.LookPath, or a test's programs
@@ -51,9 +61,14 @@ type Report struct {
 	Problems []string
 
 	machine Machine
-	port    string   // host:port it listens on
-	made    []string // folders that were made there, the innermost first
-	copies  bool     // rsync can be tried
+
+	// port is the host:port at which it listens.
+	port string
+
+	// made are the folders that were made there, the innermost first.
+	made []string
+
+	copies bool // rsync can be tried
 }
 
 // Check checks all hosts at once. The reports follow the hosts.

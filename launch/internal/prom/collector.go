@@ -45,10 +45,16 @@ type columns map[string][]column
 
 // A column is where a family's values are.
 type column struct {
-	family     *family
-	extra      *exposition.Label // besides those of the process; nil: none
-	at         int
-	buckets    [len(telemetry.StepBounds)]int // of a histogram; -1: there is none
+	family *family
+
+	// extra is a label besides those of the process; nil: there is none.
+	extra *exposition.Label
+
+	at int
+
+	// buckets are those of a histogram; -1: there is none.
+	buckets [len(telemetry.StepBounds)]int
+
 	count, sum int
 }
 

@@ -25,8 +25,12 @@ import (
 
 // Limits of a server: strangers may reach its port.
 const (
-	maxScrapes  = 4  // at once; the next one gets 503 Service Unavailable
-	maxConns    = 64 // at once; the next ones wait
+	// maxScrapes are those at once. The next one gets 503 Service Unavailable.
+	maxScrapes = 4
+
+	// maxConns are those at once. The next ones wait.
+	maxConns = 64
+
 	maxHeader   = 16 << 10
 	readTimeout = 5 * time.Second
 	// writeTimeout is for a slow reader of a large answer.
@@ -39,20 +43,28 @@ const (
 
 // Config says what a Server shows.
 type Config struct {
-	Listen string // host:port; with port 0 the system chooses one
+	// Listen is host:port. With port 0 the system chooses one.
+	Listen string
+
 	// Ask asks the scheduler for the newest values of all nodes.
-	Ask      func(ctx context.Context) (*control.Telemetry, error)
-	Restarts int          // how often the job was started again
-	Logger   *slog.Logger // slog.Default()
+	Ask func(ctx context.Context) (*control.Telemetry, error)
+
+	// Restarts is how often the job was started again.
+	Restarts int
+
+	Logger *slog.Logger // slog.Default()
 }
 
 // A Server answers Prometheus.
 type Server struct {
-	cfg     Config
-	ln      net.Listener
-	http    http.Server
-	scrapes chan struct{} // has one for each scrape that goes on
-	served  chan error
+	cfg  Config
+	ln   net.Listener
+	http http.Server
+
+	// scrapes has one for each scrape that goes on.
+	scrapes chan struct{}
+
+	served chan error
 }
 
 // Listen begins to serve at the address of cfg.
@@ -123,7 +135,9 @@ func (s *Server) metrics(w http.ResponseWriter, r *http.Request) {
 	}
 	c := collector{t: t, restarts: s.cfg.Restarts}
 	c.collect()
-	names := r.URL.Query()["name[]"] // a scrape may ask for some families alone
+
+	// A scrape may ask for some families alone.
+	names := r.URL.Query()["name[]"]
 	if len(names) == 0 {
 		names = c.text.Names()
 	}

@@ -20,30 +20,49 @@ import (
 )
 
 const (
-	version     = 1
-	maxQuestion = 2 * control.MaxRequest // bytes of its JSON, in which a request is a third longer
-	maxReply    = 1 << 20                // bytes of its JSON; a command line may be long
+	version = 1
 
-	questionTime = 5 * time.Second  // for the question to come, and for an answer to be taken
-	answerTime   = 15 * time.Second // for the scheduler's answer, besides the time that the request may wait
+	// maxQuestion is in bytes of its JSON, in which a request is a third longer.
+	maxQuestion = 2 * control.MaxRequest
+
+	// maxReply is in bytes of its JSON. A command line may be long.
+	maxReply = 1 << 20
+
+	// questionTime is the time for the question to come, and for an answer to be taken.
+	questionTime = 5 * time.Second
+
+	// answerTime is the time for the scheduler's answer, besides that for which the request may
+	// wait.
+	answerTime = 15 * time.Second
 )
 
 // A question is what launch ctl asks. Without a Request and a Link it asks for the record alone.
 type question struct {
-	Version int    `json:"version"`
-	Job     string `json:"job,omitempty"`     // the first characters of the job's ID; empty: whatever job runs
-	Request []byte `json:"request,omitempty"` // for the scheduler
-	Link    bool   `json:"link,omitempty"`    // to the job's page
+	Version int `json:"version"`
+
+	// Job has the first characters of the job's ID; empty: it is whatever job runs.
+	Job string `json:"job,omitempty"`
+
+	// Request is for the scheduler.
+	Request []byte `json:"request,omitempty"`
+
+	// Link asks for a link to the job's page.
+	Link bool `json:"link,omitempty"`
 }
 
 // A reply answers it.
 type reply struct {
-	Version int           `json:"version"`
-	Error   string        `json:"error,omitempty"`   // what went wrong
-	Refused bool          `json:"refused,omitempty"` // that is what the scheduler said to the request
-	Job     record.Record `json:"job"`               // without its secrets
-	Link    string        `json:"link,omitempty"`
-	Answer  bool          `json:"answer,omitempty"` // the scheduler's answer follows
+	Version int    `json:"version"`
+	Error   string `json:"error,omitempty"` // what went wrong
+
+	// Refused says that this is the scheduler's answer to the request.
+	Refused bool `json:"refused,omitempty"`
+
+	// Job comes without its secrets.
+	Job record.Record `json:"job"`
+
+	Link   string `json:"link,omitempty"`
+	Answer bool   `json:"answer,omitempty"` // the scheduler's answer follows
 }
 
 // versionError is the error where the two ends have different versions.

@@ -40,8 +40,11 @@ type Job struct {
 // A Server answers questions about the job that this launcher runs. The zero Server has no job yet.
 // Its methods may be called together.
 type Server struct {
-	mu      sync.Mutex // guards the rest
-	job     *Job       // nil: it has not started, or is being started again
+	mu sync.Mutex // guards the rest
+
+	// job is nil if it has not started, or is being started again.
+	job *Job
+
 	serving int
 }
 
@@ -101,7 +104,9 @@ func (s *Server) Serve(ctx context.Context, conn net.Conn) {
 	conn.SetReadDeadline(time.Time{})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // launch ctl sends nothing more: it has gone away
+
+	// launch ctl sends nothing more unless it has gone away.
+	go func() {
 		conn.Read(make([]byte, 1))
 		cancel()
 	}()
@@ -155,6 +160,7 @@ func (s *Server) reply(conn net.Conn, r reply, answer []byte) {
 		err = framing.WriteJSON(conn, r, maxReply)
 	}
 	if err == nil && r.Answer {
-		_ = framing.Write(conn, answer, control.MaxAnswer) // launch ctl is gone, and sees that by itself
+		// If launch ctl is gone, it sees that by itself.
+		_ = framing.Write(conn, answer, control.MaxAnswer)
 	}
 }

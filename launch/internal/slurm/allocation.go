@@ -10,16 +10,25 @@ import (
 
 // An Allocation is what Slurm has given to a job.
 type Allocation struct {
-	Job   string // its ID
-	Step  string // the step that this process runs in; empty: the batch script, or a shell of salloc
-	Nodes []Node // in the order of the nodelist
+	Job string // its ID
+
+	// Step is the one that this process runs in; empty: it is the batch script, or a shell of
+	// salloc.
+	Step string
+
+	// Nodes are in the order of the nodelist.
+	Nodes []Node
 }
 
 // A Node is one node of an allocation.
 type Node struct {
-	Name  string
-	Tasks int // that may run there; 0: not given
-	CPUs  int // that belong to the job; 0: not given
+	Name string
+
+	// Tasks is how many may run there; 0: it is not given.
+	Tasks int
+
+	// CPUs is how many belong to the job; 0: it is not given.
+	CPUs int
 }
 
 // Tasks are those of all nodes; 0: not given.
@@ -85,7 +94,9 @@ func Read(lookup func(string) (string, bool)) (Allocation, error) {
 		return Allocation{}, fmt.Errorf("SLURM_JOB_NODELIST: %w", err)
 	}
 	a := Allocation{Job: job, Step: step(lookup), Nodes: make([]Node, len(names))}
-	line := make(map[string]int) // of a name, from 1
+
+	// line is that of a name, from 1.
+	line := make(map[string]int)
 	for i, name := range names {
 		if first := line[name]; first > 0 {
 			return Allocation{}, fmt.Errorf("SLURM_JOB_NODELIST: %s is node %d and node %d, want each once", name, first, i+1)
@@ -101,7 +112,9 @@ func Read(lookup func(string) (string, bool)) (Allocation, error) {
 		{"SLURM_JOB_CPUS_PER_NODE", func(n *Node) *int { return &n.CPUs }},
 	} {
 		text, ok := lookup(v.name)
-		if !ok || a.Step != "" && v.name == "SLURM_TASKS_PER_NODE" { // a step has other tasks than the job
+
+		// A step has other tasks than the job.
+		if !ok || a.Step != "" && v.name == "SLURM_TASKS_PER_NODE" {
 			continue
 		}
 		counts, err := Counts(text)

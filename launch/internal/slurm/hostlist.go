@@ -15,9 +15,13 @@ const (
 
 // A SyntaxError is in a list of Slurm's.
 type SyntaxError struct {
-	List     string // quoted in the message, in part if it is long
-	Position int    // of the character that is wrong, from 1
-	Problem  string
+	// List is quoted in the message, in part if it is long.
+	List string
+
+	// Position is that of the character that is wrong, from 1.
+	Position int
+
+	Problem string
 }
 
 func (e *SyntaxError) Error() string {
@@ -61,8 +65,10 @@ func Expand(list string) ([]string, error) {
 
 // A part of a name: text, and the numbers of the bracket behind it.
 type part struct {
-	text    string
-	numbers []string // nil: there is no bracket
+	text string
+
+	// numbers is nil if there is no bracket.
+	numbers []string
 }
 
 type parser struct {
@@ -173,7 +179,9 @@ func (p *parser) number() (string, error) {
 // expand appends the names that parts stand for.
 func (p *parser) expand(names []string, parts []part) ([]string, error) {
 	total := 1
-	var brackets []int // indices of parts, the one that changes slowest first
+
+	// brackets are indices of parts, the one that changes slowest first.
+	var brackets []int
 	for i, part := range parts {
 		if part.numbers == nil {
 			continue
@@ -186,7 +194,9 @@ func (p *parser) expand(names []string, parts []part) ([]string, error) {
 	if len(names)+total > maxNodes {
 		return nil, p.errorf(p.at-1, "the list has more than %d names", maxNodes)
 	}
-	if len(brackets) > 1 { // the last bracket of the name changes fastest
+
+	// The last bracket of the name changes fastest.
+	if len(brackets) > 1 {
 		brackets = append(brackets[1:], brackets[0])
 	}
 	for n := range total {

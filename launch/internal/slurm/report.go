@@ -18,14 +18,19 @@ const maxKept = 20
 
 // A report is what srun, slurmstepd and the processes of a step print: each line goes to the user.
 type report struct {
-	log       *slog.Logger  // gets what srun and slurmstepd print
-	processes io.Writer     // gets what the processes print
-	failed    chan struct{} // closed with the first process that failed
+	log       *slog.Logger // gets what srun and slurmstepd print
+	processes io.Writer    // gets what the processes print
 
-	mu      sync.Mutex // guards the rest
-	lines   []string   // the last ones
-	failure string     // what srun said of the first process that failed
-	muted   bool
+	// failed is closed with the first process that failed.
+	failed chan struct{}
+
+	mu    sync.Mutex // guards the rest
+	lines []string   // the last ones
+
+	// failure is what srun said of the first process that failed.
+	failure string
+
+	muted bool
 }
 
 // taskFailed matches srun's line about processes that failed: "srun: error: n[1-2]: tasks 0-1:
@@ -48,7 +53,9 @@ func (r *report) read(from io.Reader) {
 	for scanner.Scan() {
 		r.line(scanner.Text())
 	}
-	io.Copy(io.Discard, from) // behind a line that is too long
+
+	// The rest of a line that is too long is dropped.
+	io.Copy(io.Discard, from)
 }
 
 func (r *report) line(text string) {
@@ -58,7 +65,8 @@ func (r *report) line(text string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.muted || slices.Contains(r.lines, text): // srun says some things once for each node
+	case r.muted || slices.Contains(r.lines, text):
+		// srun says some things once for each node.
 	case strings.Contains(text, agentInfo):
 	case strings.HasPrefix(text, "srun: error: "), strings.HasPrefix(text, "srun: fatal: "), strings.HasPrefix(text, "slurmstepd"):
 		r.log.Warn(text)

@@ -12,24 +12,45 @@ import (
 
 // ScriptConfig says what a batch script asks Slurm for, and what it runs.
 type ScriptConfig struct {
-	Name         string // of the job
-	Nodes        int
-	TasksPerNode int           // workers that may run on each node
-	CPUsPerTask  int           // 0: not said
-	GPUsPerNode  int           // 0: none
-	Memory       string        // of each node, such as 16G; empty: not said
-	Time         string        // limit as Slurm writes it, such as 02:00:00; empty: that of the partition
-	Notice       time.Duration // from USR1 to the time limit; whole seconds
-	Partition    string
-	Account      string
-	QOS          string
-	Constraint   string
-	Log          string   // output file as Slurm writes it, with %j for the job's ID
-	More         []string // further options of sbatch, such as --exclusive
+	// Name is the job's.
+	Name string
 
-	Launch  string   // the launch program on all nodes
-	Flags   []string // launch's own, before the command
-	Command []string // of the workers
+	Nodes int
+
+	// TasksPerNode is how many workers may run on each node.
+	TasksPerNode int
+
+	// CPUsPerTask is 0 if nothing is said.
+	CPUsPerTask int
+
+	// GPUsPerNode is 0 if there are none.
+	GPUsPerNode int
+
+	// Memory is that of each node, such as 16G; empty: nothing is said.
+	Memory string
+
+	// Time is the limit as Slurm writes it, such as 02:00:00; empty: it is that of the partition.
+	Time string
+
+	// Notice is the time from USR1 to the time limit, in whole seconds.
+	Notice time.Duration
+
+	Partition  string
+	Account    string
+	QOS        string
+	Constraint string
+
+	// Log is the output file as Slurm writes it, with %j for the job's ID.
+	Log string
+
+	// More are further options of sbatch, such as --exclusive.
+	More []string
+
+	Launch string   // the launch program on all nodes
+	Flags  []string // launch's own, before the command
+
+	// Command is the workers'.
+	Command []string
 }
 
 // options are the lines of #SBATCH.
@@ -119,8 +140,10 @@ exit "$code"
 
 // JoinConfig says which job the agents of another one join.
 type JoinConfig struct {
-	ScriptConfig        // Flags and Command are not used
-	Folder       string // of the job, with SecretFile and AddressFile
+	ScriptConfig // Flags and Command are not used
+
+	// Folder is the job's, with SecretFile and AddressFile.
+	Folder string
 }
 
 // leaveTime is how long before its time limit a joining job's agents are told to leave.

@@ -20,12 +20,21 @@ import (
 
 // StepConfig says what a Step runs.
 type StepConfig struct {
-	Nodes   []string  // one process on each
-	Command []string  // a program and its arguments; all nodes must have it
-	Env     []string  // NAME=VALUE, besides that of this process; no command line shows it
-	Dir     string    // working folder; empty: that of this process
-	Output  io.Writer // gets what the processes print, line by line
-	Logger  *slog.Logger
+	Nodes []string // one process on each
+
+	// Command is a program and its arguments. All nodes must have the program.
+	Command []string
+
+	// Env are NAME=VALUE, besides those of this process. No command line shows them.
+	Env []string
+
+	// Dir is the working folder; empty: it is that of this process.
+	Dir string
+
+	// Output gets what the processes print, line by line.
+	Output io.Writer
+
+	Logger *slog.Logger
 }
 
 // A Step is an srun that runs one process on each node, beside whatever else the allocation runs.

@@ -20,7 +20,9 @@ type aws struct {
 	renewAt time.Time
 
 	seen awsNotice // what was found last
-	by   time.Time // the end of the instance, counted from when it was found
+
+	// by is the end of the instance, counted from when it was found.
+	by time.Time
 }
 
 type awsNotice struct{ Action, Time string }
@@ -35,7 +37,8 @@ const (
 	// here.
 	awsActions = "terminate stop hibernate"
 
-	awsInterruption = 2 * time.Minute // from the notice to the end of the instance
+	// awsInterruption is the time from the notice to the end of the instance.
+	awsInterruption = 2 * time.Minute
 )
 
 func (s *aws) look(ctx context.Context) (outlook, error) {
@@ -59,7 +62,9 @@ func (s *aws) look(ctx context.Context) (outlook, error) {
 		if s.seen != action {
 			s.seen, s.by = action, time.Now().Add(awsInterruption-interval)
 		}
-		if o.by = by; err != nil || time.Until(by) > awsInterruption || time.Until(by) < 0 { // by a clock that is not ours
+
+		// The time is by a clock that is not ours.
+		if o.by = by; err != nil || time.Until(by) > awsInterruption || time.Until(by) < 0 {
 			o.by = s.by
 		}
 		return o, nil
@@ -102,7 +107,8 @@ func (s *aws) get(ctx context.Context, path string) (string, error) {
 func (s *aws) renew(ctx context.Context) error {
 	token, _, err := s.ask(ctx, http.MethodPut, awsToken, "X-aws-ec2-metadata-token-ttl-seconds", fmt.Sprint(int(awsTokenLife.Seconds())))
 	if errors.Is(err, errNone) {
-		return fmt.Errorf("%s does not exist: this is not an AWS instance", awsToken) // errNone would mean that there is no event
+		// errNone would mean that there is no event.
+		return fmt.Errorf("%s does not exist: this is not an AWS instance", awsToken)
 	}
 	if err != nil {
 		return fmt.Errorf("token: %w; in a container the instance's hop limit for metadata must be 2 or more", err)

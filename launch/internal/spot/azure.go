@@ -15,7 +15,9 @@ import (
 // that would only make them begin earlier.
 type azure struct {
 	*client
-	name string // of this machine among the resources of events; empty: not known yet
+
+	// name is this machine's among the resources of events; empty: it is not known yet.
+	name string
 }
 
 const (
@@ -25,7 +27,7 @@ const (
 
 // azureCodes are the types of events: what they mean for what runs here.
 var azureCodes = map[string]string{
-	"Freeze":  "", // a pause of seconds: all goes on
+	"Freeze":  "", // a pause of seconds
 	"Preempt": agent.NoticePreempted, "Terminate": agent.NoticePreempted,
 	"Reboot": agent.NoticeMaintenance, "Redeploy": agent.NoticeMaintenance,
 }

@@ -14,7 +14,9 @@ import (
 // gcp is the metadata server of Google's Compute Engine.
 type gcp struct {
 	*client
-	told outlook // what was found last: its time counts from then
+
+	// told is what was found last. Its time counts from then.
+	told outlook
 }
 
 const (
@@ -23,8 +25,10 @@ const (
 	flavor         = "Metadata-Flavor"
 	google         = "Google"
 
-	gcpPreemption  = 30 * time.Second // from the notice to the end of the machine
-	gcpTermination = time.Minute      // the same for maintenance
+	// gcpPreemption is the time from the notice to the end of the machine.
+	gcpPreemption = 30 * time.Second
+
+	gcpTermination = time.Minute // the same for maintenance
 )
 
 func (s *gcp) look(ctx context.Context) (outlook, error) {
@@ -46,7 +50,8 @@ func (s *gcp) look(ctx context.Context) (outlook, error) {
 	switch event {
 	case "TERMINATE_ON_HOST_MAINTENANCE":
 		return s.since(agent.NoticeMaintenance, "Google Cloud ends this instance for maintenance", gcpTermination), nil
-	case "NONE", "MIGRATE_ON_HOST_MAINTENANCE": // a live migration: all goes on
+	case "NONE", "MIGRATE_ON_HOST_MAINTENANCE":
+		// After a live migration all goes on.
 		s.told = outlook{}
 		return outlook{}, nil
 	}

@@ -33,8 +33,11 @@ import (
 
 // The providers.
 const (
-	Off   = "off"
-	Auto  = "auto" // the provider that this machine belongs to, if it is one of these
+	Off = "off"
+
+	// Auto is the provider that this machine belongs to, if it is one of these.
+	Auto = "auto"
+
 	AWS   = "aws"
 	GCP   = "gcp"
 	Azure = "azure"
@@ -49,19 +52,32 @@ const URLVariable = "PARAGON_METADATA_URL"
 
 const (
 	linkLocal = "http://169.254.169.254"
-	interval  = time.Second     // between looks: training hands over at most two seconds and a step after a notice
-	lookTime  = 3 * time.Second // for one look
-	sayAgain  = time.Minute     // a service that fails is told of so often
+
+	// interval is the time between looks. Training hands over at most two seconds and a step after
+	// a notice.
+	interval = time.Second
+
+	lookTime = 3 * time.Second // for one look
+
+	// sayAgain is how often a service that fails is told of.
+	sayAgain = time.Minute
 )
 
 // Config says what to watch.
 type Config struct {
-	Provider string       // Off, Auto, AWS, GCP or Azure; empty: Off
-	URL      string       // of the metadata service; empty: the provider's
-	DMI      string       // folder in which the kernel says what machine this is; empty: /sys/class/dmi/id
-	Logger   *slog.Logger // slog.Default()
+	// Provider is Off, Auto, AWS, GCP or Azure; empty: Off.
+	Provider string
 
-	transport http.RoundTripper // nil: over the network
+	// URL is that of the metadata service; empty: it is the provider's.
+	URL string
+
+	// DMI is the folder in which the kernel says what machine this is; empty: /sys/class/dmi/id.
+	DMI string
+
+	Logger *slog.Logger // slog.Default()
+
+	// transport is nil if requests go over the network.
+	transport http.RoundTripper
 }
 
 // Check returns what is wrong with a configuration.
@@ -87,9 +103,14 @@ type service interface {
 
 // An outlook is what is about to happen; the zero value is nothing.
 type outlook struct {
-	code string    // agent.NoticePreempted and the like
-	text string    // for people
-	by   time.Time // when; zero: not known
+	code string // agent.NoticePreempted and the like
+
+	// text is for people.
+	text string
+
+	// by is zero if it is not known when.
+	by time.Time
+
 	// unknown is what the service announces that is not known here; empty: nothing. No one
 	// leaves for it: it may be harmless.
 	unknown string
@@ -140,9 +161,13 @@ type watcher struct {
 	log      *slog.Logger
 	tell     func(agent.Notice)
 
-	told    outlook
-	unknown string    // that was logged last
-	failed  time.Time // when a failure was told last; zero: the service answers
+	told outlook
+
+	// unknown is the one that was logged last.
+	unknown string
+
+	// failed is when a failure was told last; zero: the service answers.
+	failed time.Time
 }
 
 func (w *watcher) look(ctx context.Context) {

@@ -32,16 +32,25 @@ func Names(details bool) (names []string) {
 }
 
 const (
-	rateMillis  = 5_000  // rates are of at least so long, where so much is known
-	rateLongest = 60_000 // and of at most so long, where steps take longer
+	// rateMillis is the least time that rates are of, where so much is known.
+	rateMillis = 5_000
+
+	// rateLongest is the longest time that rates are of, where steps take longer.
+	rateLongest = 60_000
+
 	blameMillis = 30_000
-	maxSamples  = 64  // of a process: a minute
-	maxPoints   = 160 // of a sparkline
+
+	// maxSamples is how many each process has, those of a minute.
+	maxSamples = 64
+
+	maxPoints = 160 // in a sparkline
 )
 
 // A sample is what a process had counted at a time.
 type sample struct {
-	at     int64 // when the process recorded it, by the scheduler's clock, in ms
+	// at is when the process recorded it, by the scheduler's clock, in ms.
+	at int64
+
 	values map[telemetry.Metric]float64
 }
 
@@ -57,7 +66,9 @@ type track struct {
 	samples               []sample // oldest first
 	blames                []blame
 	stepTimes, throughput []float64
-	newest                map[telemetry.Metric]float64 // of the newest record, kept when the scheduler has none
+
+	// newest has the newest record, which is kept when the scheduler has none.
+	newest map[telemetry.Metric]float64
 }
 
 // A History makes rates of the counters of successive answers. The zero value is ready.
@@ -69,7 +80,9 @@ type History struct {
 // Add takes an answer.
 func (h *History) Add(t *control.Telemetry) {
 	h.last = t
-	tracks := make(map[uint64]*track, len(t.Nodes)) // processes that are no longer told of are forgotten
+
+	// Processes that are no longer told of are forgotten.
+	tracks := make(map[uint64]*track, len(t.Nodes))
 	for i := range t.Nodes {
 		n := &t.Nodes[i]
 		x := h.tracks[n.Node]
@@ -80,7 +93,10 @@ func (h *History) Add(t *control.Telemetry) {
 		if n.Role == control.Worker {
 			x.charge(blame{t.NowMillis, n.BlamedRounds, float64(n.BlamedSeconds)})
 		}
-		if n.AgeMillis >= 0 { // else a new scheduler has not heard from it: what was known before is still the newest
+
+		// Otherwise a new scheduler has not heard from it, and what was known before is still the
+		// newest.
+		if n.AgeMillis >= 0 {
 			x.add(sample{t.NowMillis - n.AgeMillis, summed(t.Columns, n.Values)})
 		}
 	}
@@ -111,7 +127,9 @@ func (x *track) add(s sample) {
 		if math.Abs(float64(s.at-before.at)) < sameMillis {
 			return
 		}
-		if s.at < before.at || fellBack(before, s) { // the scheduler's clock was set, or another process has this number
+
+		// The scheduler's clock was set, or another process has this number.
+		if s.at < before.at || fellBack(before, s) {
 			x.samples = nil
 		} else {
 			r := rate{before, s}

@@ -25,10 +25,15 @@ type (
 	answerMsg struct {
 		asked     time.Time
 		telemetry *control.Telemetry
-		why       *control.Why // nil: not asked
-		bytes     int          // of both answers
-		err       error
-		over      bool // with err: the job has ended
+
+		// why is nil if it was not asked for.
+		why *control.Why
+
+		bytes int // both answers together
+		err   error
+
+		// over says, with err, that the job has ended.
+		over bool
 	}
 	// An eventsMsg has new events.
 	eventsMsg struct {
@@ -38,29 +43,50 @@ type (
 )
 
 const (
-	second       = time.Second
-	bytesASecond = 8 << 10          // of answers, at most, where that takes no longer than slowest
-	slowest      = 15 * time.Second // between two questions about a large job
-	whyEvery     = 2                // answers with values for each one that says who waits
-	eventsKept   = 200
-	eventsAtOnce = 20 // that happened before
-	eventsWait   = 10 * time.Second
-	eventsPause  = 5 * time.Second // between questions about a job that has ended, whose scheduler answers at once
+	second = time.Second
+
+	// bytesASecond bounds the answers, where that takes no longer than slowest.
+	bytesASecond = 8 << 10
+
+	// slowest is the time between two questions about a large job.
+	slowest = 15 * time.Second
+
+	// whyEvery is how many answers have values for each one that says who waits.
+	whyEvery = 2
+
+	eventsKept = 200
+
+	// eventsAtOnce is how many are shown that happened before.
+	eventsAtOnce = 20
+
+	eventsWait = 10 * time.Second
+
+	// eventsPause is the time between questions about a job that has ended, whose scheduler answers
+	// at once.
+	eventsPause = 5 * time.Second
 )
 
 // A model is the program. What it shows depends on its messages alone.
 type model struct {
-	ctx    context.Context // bubbletea's commands have none of their own
+	// ctx is here because bubbletea's commands have none of their own.
+	ctx context.Context
+
 	source Source
 	page   page
 
-	asking    bool
-	next      time.Time // when to ask for values again
-	answers   int
-	after     uint64 // the number of the newest event
-	begun     bool   // after is known
-	listening bool   // a request for events is under way
-	listen    time.Time
+	asking bool
+
+	// next is when to ask for values again.
+	next time.Time
+
+	answers int
+	after   uint64 // the number of the newest event
+	begun   bool   // after is known
+
+	// listening says that a request for events is under way.
+	listening bool
+
+	listen time.Time
 }
 
 func newModel(ctx context.Context, source Source, started, now time.Time) *model {
@@ -199,7 +225,8 @@ func (m *model) key(key string) tea.Cmd {
 	case "enter":
 		p.details = !p.details && len(p.snapshot.Workers) > 0
 		if p.details {
-			m.next = p.now // with the values of this page
+			// The values of this page are wanted now.
+			m.next = p.now
 			return m.poll()
 		}
 	case "s":

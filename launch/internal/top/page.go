@@ -29,24 +29,38 @@ type page struct {
 	styles        styles
 	now, started  time.Time
 
-	history  History
-	snapshot Snapshot // workers in the order that is shown
-	why      *control.Why
-	events   []control.Event
-	phase    string // as events have it; empty: not known
-	reason   string // why the job failed
+	history History
 
-	answered    time.Time // when the newest values were asked for; zero: there are none
-	failure     error     // of the newest question; nil: it was answered
-	over        bool      // the launcher has ended
+	// snapshot has workers in the order that is shown.
+	snapshot Snapshot
+
+	why    *control.Why
+	events []control.Event
+
+	// phase is as events have it; empty: it is not known.
+	phase string
+
+	reason string // why the job failed
+
+	// answered is when the newest values were asked for; zero: there are none.
+	answered time.Time
+
+	// failure is that of the newest question; nil: it was answered.
+	failure error
+
+	over        bool // the launcher has ended
 	incarnation uint64
-	restarted   time.Time // when another scheduler was first seen; zero: none was
+
+	// restarted is when another scheduler was first seen; zero: none was.
+	restarted time.Time
 
 	paused, help, details bool
 	order                 order
 	cursor                uint64 // the chosen worker's node
 	first                 int    // the worker in the first row
-	workerRows            int    // that were shown
+
+	// workerRows is how many were shown.
+	workerRows int
 }
 
 // take takes an answer.
@@ -78,7 +92,8 @@ func (p *page) sort() {
 		case byStepTime:
 			return cmp.Compare(b.StepTime, a.StepTime)
 		case byExamples:
-			return cmp.Compare(-b.Examples, -a.Examples) // the slowest first, as in the other orders; unknown ones last
+			// The slowest come first, as in the other orders, and unknown ones last.
+			return cmp.Compare(-b.Examples, -a.Examples)
 		case byHost:
 			return cmp.Compare(a.Host, b.Host)
 		}

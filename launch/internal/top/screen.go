@@ -14,8 +14,12 @@ import (
 
 // A section is a part of the screen: a headline, then rows of which some may be left out.
 type section struct {
-	least int // rows that it should have, where there are so many
-	rows  int // that there are
+	// least is how many rows it should have, where there are so many.
+	least int
+
+	// rows is how many there are.
+	rows int
+
 	given int
 	draw  func(rows int) []string // the headline and so many rows
 }
@@ -173,7 +177,9 @@ func (p *page) sections(room int) (lines []string) {
 			left -= blank
 		}
 	}
-	for i := len(list) - 1; i >= 0 && left < 0; i-- { // a low terminal shows the upper ones
+
+	// A low terminal shows the upper ones.
+	for i := len(list) - 1; i >= 0 && left < 0; i-- {
 		s := &list[i]
 		for s.given > 1 && left < 0 {
 			s.given, left = s.given-1, left+1
@@ -221,7 +227,8 @@ func (p *page) waitLines() (lines []string) {
 		lines = append(lines, cut(fmt.Sprintf("%s waits for %s, %s at %s", clean(w.Who), clean(w.For), span(control.Number(w.Seconds)), clean(w.At)), p.width))
 	}
 	if p.snapshot.Job.Steps > 0 {
-		return lines // the steps of working workers differ since their heartbeats come at different times
+		// The steps of working workers differ, because their heartbeats come at different times.
+		return lines
 	}
 	for _, b := range p.why.Behind {
 		lines = append(lines, cut("behind: "+clean(b), p.width))
@@ -256,7 +263,9 @@ func EventText(e control.Event) string {
 	case e.Workers > 0:
 		words = append(words, plural.Of(e.Workers, "worker"))
 	}
-	if (e.Action == control.Lost || e.OfWorker()) && e.Reason != "" { // which is a sentence that names the process and its host
+
+	// Reason is a sentence that names the process and its host.
+	if (e.Action == control.Lost || e.OfWorker()) && e.Reason != "" {
 		return strings.Join(append(words, clean(e.Reason)), " ")
 	}
 	if e.Role != "" && !e.OfServer() {

@@ -5,9 +5,13 @@ import "github.com/paragon-train/paragon/internal/member/control"
 // A Snapshot is what a job's processes did within the last seconds. Numbers that are not known are
 // NaN, null in JSON.
 type Snapshot struct {
-	Job     Job      `json:"job"`
-	Workers []Worker `json:"workers"` // by rank, those without one last
-	Servers []Server `json:"servers"` // by rank
+	Job Job `json:"job"`
+
+	// Workers are by rank, those without one last.
+	Workers []Worker `json:"workers"`
+
+	// Servers are by rank.
+	Servers []Server `json:"servers"`
 }
 
 // Present is how many workers and servers there are, without those that have ended.
@@ -27,27 +31,42 @@ func (s *Snapshot) Present() (workers, servers int) {
 
 // A Job is the whole of its workers.
 type Job struct {
-	Steps        control.Number `json:"steps_per_second"`    // of one worker, the mean of all
-	Examples     control.Number `json:"examples_per_second"` // of all workers
-	Step         control.Number `json:"step"`                // the newest one
-	Epoch        control.Number `json:"epoch"`
-	Loss         control.Number `json:"loss"` // the mean of the workers' newest ones
+	// Steps are those of one worker, the mean of all.
+	Steps control.Number `json:"steps_per_second"`
+
+	// Examples are those of all workers.
+	Examples control.Number `json:"examples_per_second"`
+
+	Step  control.Number `json:"step"` // the newest one
+	Epoch control.Number `json:"epoch"`
+
+	// Loss is the mean of the workers' newest ones.
+	Loss control.Number `json:"loss"`
+
 	LearningRate control.Number `json:"learning_rate"`
 }
 
 // A Process is what workers and servers have in common.
 type Process struct {
-	Node      uint64 `json:"node"`
-	Rank      int32  `json:"rank"` // -1: none yet
-	Host      string `json:"host"`
-	PID       uint32 `json:"pid"`
-	State     string `json:"state"`
-	AgeMillis int64  `json:"age_ms"` // of the newest values; -1: none came
+	Node uint64 `json:"node"`
+
+	// Rank is -1 if there is none yet.
+	Rank int32 `json:"rank"`
+
+	Host  string `json:"host"`
+	PID   uint32 `json:"pid"`
+	State string `json:"state"`
+
+	// AgeMillis is that of the newest values; -1: none came.
+	AgeMillis int64 `json:"age_ms"`
+
 	// Seconds is the time within which the rates were measured; NaN: there are none yet.
 	Seconds  control.Number `json:"seconds"`
 	Sent     control.Number `json:"sent_bytes_per_second"`
 	Received control.Number `json:"received_bytes_per_second"`
-	CPU      control.Number `json:"cpu_cores"` // that it keeps busy, the mean
+
+	// CPU is how many cores it keeps busy, on average.
+	CPU control.Number `json:"cpu_cores"`
 }
 
 // A Worker is one worker of a Snapshot.
@@ -68,17 +87,25 @@ type Worker struct {
 	// last, Gap how long after the last but one, the mean.
 	Last control.Number `json:"last_share"`
 	Gap  control.Number `json:"last_gap_seconds"`
-	Slow bool           `json:"slow"` // the scheduler says that the others wait for it
 
-	stepTimes, throughput []float64 // the past, one value a record, newest last
+	// Slow says that the others wait for it, as the scheduler finds.
+	Slow bool `json:"slow"`
+
+	// stepTimes and throughput are the past, one value for each record, the newest last.
+	stepTimes, throughput []float64
 }
 
 // A Server is one server of a Snapshot.
 type Server struct {
 	Process
-	Rounds    control.Number `json:"rounds_per_second"` // of all its shards
-	RoundTime control.Number `json:"round_seconds"`     // from the first contribution to the close, the mean
-	Waiting   control.Number `json:"waiting_requests"`
-	Held      control.Number `json:"held_bytes"`
-	Values    control.Number `json:"value_bytes"`
+
+	// Rounds are those of all its shards.
+	Rounds control.Number `json:"rounds_per_second"`
+
+	// RoundTime is from the first contribution to the close, on average.
+	RoundTime control.Number `json:"round_seconds"`
+
+	Waiting control.Number `json:"waiting_requests"`
+	Held    control.Number `json:"held_bytes"`
+	Values  control.Number `json:"value_bytes"`
 }

@@ -10,10 +10,18 @@ import (
 // A column is one of a table whose width is the terminal's. Text that does not fit its cell is cut.
 type column struct {
 	title string
-	least int  // cells that it needs
-	most  int  // cells that it can use; 0: least
-	wants int  // cells of its longest text, which come before columns of a rank from yields; 0: least
-	right bool // the text stands at the right edge
+	least int // cells that it needs
+
+	// most is how many cells it can use; 0: least.
+	most int
+
+	// wants is how many cells its longest text takes. They come before columns of a rank from
+	// yields; 0: least.
+	wants int
+
+	// right says that the text stands at the right edge.
+	right bool
+
 	// Columns are left out where there is no room: those with the highest rank first, 0 never.
 	rank int
 }

@@ -87,7 +87,8 @@ func (p *page) paint(text string, chosen, slow, old bool) string {
 	return colour(text, func(cell string) *lipgloss.Style {
 		switch {
 		case cell == computeCell:
-			return &st.compute // of a bar; a sparkline's highest level is no part of one
+			// A sparkline's highest level is no part of a bar.
+			return &st.compute
 		case cell == waitCell:
 			return &st.wait
 		case cell == dataCell:

@@ -31,7 +31,9 @@ type Span struct {
 	Attributes, Resource    map[string]any
 	Events                  []Event
 	Failed                  bool
-	Message                 string // of its status
+
+	// Message is that of its status.
+	Message string
 }
 
 // An Event of a Span.

@@ -18,8 +18,11 @@ type Service struct {
 	provider string
 	event    string
 	fault    string
-	token    int // AWS: the number of the present one
-	asked    map[string]int
+
+	// token is the number of the present one of AWS.
+	token int
+
+	asked map[string]int
 }
 
 // New makes the service of a provider: aws, gcp or azure.
@@ -31,8 +34,12 @@ const (
 	Preempt     = "preempt"
 	Maintenance = "maintenance"
 	Rebalance   = "rebalance" // AWS
-	Harmless    = "harmless"  // a live migration, a pause, an event of another machine
-	Unknown     = "unknown"   // an action that the provider has announced for no one yet
+
+	// Harmless is a live migration, a pause, or an event of another machine.
+	Harmless = "harmless"
+
+	// Unknown is an action that the provider has announced for no one yet.
+	Unknown = "unknown"
 )
 
 // Announce changes what is about to happen; by is when, as the provider writes times; empty: it
@@ -45,12 +52,16 @@ func (s *Service) Announce(event, by string) {
 
 // The faults that a Service may have.
 const (
-	Hangs    = "hangs"
-	Fails    = "fails"    // status 500
-	Garbage  = "garbage"  // no answer of this service
-	Huge     = "huge"     // an answer of 80 KiB
-	Redirect = "redirect" // to another server
-	Expired  = "expired"  // AWS: the token is not taken once
+	Hangs   = "hangs"
+	Fails   = "fails"   // status 500
+	Garbage = "garbage" // no answer of this service
+	Huge    = "huge"    // an answer of 80 KiB
+
+	// Redirect leads to another server.
+	Redirect = "redirect"
+
+	// Expired is for AWS: the token is not taken once.
+	Expired = "expired"
 )
 
 // Fault gives it a fault; empty: none.
@@ -152,7 +163,8 @@ func azure(w http.ResponseWriter, r *http.Request, event, by string) {
 		"NotBefore": %q, "Description": "Virtual machine is being paused because of a memory-preserving Live Migration operation.", "EventSource": "Platform", "DurationInSeconds": 5}`
 	status := "Scheduled"
 	if by == "" {
-		status = "Started" // of an event that has begun no time is said
+		// No time is said of an event that has begun.
+		status = "Started"
 	}
 	switch {
 	case r.Header.Get("Metadata") != "true":
