@@ -21,7 +21,8 @@ import (
 
 // A Record is the outcomes of one version, from seed 0 on.
 type Record struct {
-	digests []byte // two bytes each
+	// digests has two bytes for each seed.
+	digests []byte
 	// others has the digests of seeds whose outcome depends on how long messages between
 	// launcher and scheduler take: two things fall together, and either may come first.
 	others map[uint64][]uint16

@@ -13,13 +13,16 @@ import (
 // A link is the scheduler's process with all requests to it: those of nodes, of users, and of the
 // launcher, whose messages may be late, lost and repeated.
 type link struct {
-	w       *world
-	core    Scheduler // nil: there is none
+	w *world
+	// core is nil while no scheduler listens; process is where it runs.
+	core    Scheduler
 	process *proc
 	journal Journal
-	ending  bool
+	// ending says that the job has ended, and the scheduler's process is about to.
+	ending bool
 
-	serial uint64 // of requests
+	// serial numbers requests.
+	serial uint64
 	// waits has who waits for the answer to a request.
 	waits map[uint64]func(m wire.Message)
 	asks  []*pendingAsk
@@ -33,10 +36,11 @@ type link struct {
 
 // A pendingAsk is a request of the launcher, or of a user, that has no answer yet.
 type pendingAsk struct {
-	id      int
-	body    string
-	done    func(answer string, err error)
-	request uint64 // under way; 0: it is not
+	id   int
+	body string
+	done func(answer string, err error)
+	// request is the one under way; 0: none is.
+	request uint64
 	over    bool
 	// user says that a user asks, whose messages are neither lost nor late.
 	user bool
@@ -53,7 +57,8 @@ func (l *link) begin(w *world) {
 func (l *link) start(p *proc) {
 	p.after(between(p.chance, 20*time.Millisecond, 200*time.Millisecond), func() {
 		if l.process != nil && l.process != p {
-			p.end(process.Exit{Code: 1}) // the port is taken
+			// Another one has the port.
+			p.end(process.Exit{Code: 1})
 			return
 		}
 		l.process, l.ending = p, false
@@ -157,7 +162,8 @@ func (l *link) step(request uint64, m wire.Message, stop string) {
 		if answered := l.waits[a.Request]; answered != nil {
 			delete(l.waits, a.Request)
 			l.w.after(0, func() {
-				if l.process == p { // else the answer is lost with it
+				// With a scheduler's process its answers are lost.
+				if l.process == p {
 					answered(a.Message)
 				}
 			})
@@ -222,7 +228,8 @@ func (l *link) deliver(x *pendingAsk) {
 		case x.user:
 			x.done(answerOf(m))
 		case l.cut || l.deaf:
-			x.request = 0 // the answer is lost, and it is sent again when the link is whole
+			// The answer is lost. The request is sent again when the link is whole.
+			x.request = 0
 		default:
 			l.w.after(l.w.latency, func() { x.done(answerOf(m)) })
 		}

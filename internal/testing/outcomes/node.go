@@ -321,7 +321,8 @@ func (n *node) declare(key int) {
 	case n.ending:
 		return
 	case key == n.p.w.job.Keys:
-		for _, p := range n.p.w.processes { // the servers get the first values
+		// The servers get the first values, and with them something to give to backups.
+		for _, p := range n.p.w.processes {
 			if p.role == server && p.node != nil && p.node.joined {
 				p.after(between(p.chance, 5*time.Millisecond, 50*time.Millisecond), p.node.read)
 			}
@@ -334,7 +335,8 @@ func (n *node) declare(key int) {
 		switch x, refused := m.(*wire.Nack); {
 		case refused && x.Code == wire.CodeStaleGeneration:
 			n.p.after(20*time.Millisecond, func() { n.declare(key) })
-		case refused: // the watch tells why
+		case refused:
+			// The next membership says why.
 		default:
 			n.declare(key + 1)
 		}
@@ -382,7 +384,8 @@ func (n *node) quit(ok bool, reason string, x process.Exit) {
 	p := n.p
 	over := func() { p.after(between(p.chance, 5*time.Millisecond, 40*time.Millisecond), func() { p.end(x) }) }
 	n.call(func() wire.Message { return &wire.Leave{Node: n.id, OK: ok, Reason: reason} }, func(wire.Message) { over() })
-	p.after(5*time.Second, func() { p.end(x) }) // a scheduler that does not answer is not waited for any longer
+	// A scheduler that does not answer is not waited for any longer.
+	p.after(5*time.Second, func() { p.end(x) })
 }
 
 // steps reports whether the next step can end: all who take part are alive.

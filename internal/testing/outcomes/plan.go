@@ -37,11 +37,13 @@ type Job struct {
 	Workers, Servers []hosts.Host
 	SchedulerHost    *hosts.Host
 
-	Elastic  bool
-	Loss     string // shrink, wait or fail; empty: the default
-	Rejoin   int
-	Backups  int
-	Kept     bool // the scheduler has a journal
+	Elastic bool
+	// Loss is shrink, wait or fail; empty: the default.
+	Loss    string
+	Rejoin  int
+	Backups int
+	// Kept says that the scheduler has a journal.
+	Kept     bool
 	Min, Max int
 	Adapt    bool
 	Prepare  bool
@@ -96,9 +98,10 @@ func entries(list []hosts.Host) string {
 type Command struct {
 	// Do is add, remove, scale, place (scale on named hosts), add-server, remove-server or
 	// stop.
-	Do        string
-	Host      string
-	N         int // slots, workers, or a server's rank
+	Do   string
+	Host string
+	// N is slots, workers, or a server's rank.
+	N         int
 	Placement []hosts.Host
 }
 
@@ -218,7 +221,8 @@ func newJob(r *rand.Rand) Job {
 		}
 		j.Hosts = append(j.Hosts, h)
 	}
-	for i := 0; len(j.Workers) < workers; i++ { // slots first, then in turns
+	// As a hosts file is filled: the slots of each host, then the hosts again.
+	for i := 0; len(j.Workers) < workers; i++ {
 		h := j.Hosts[i%len(j.Hosts)]
 		n := max(h.Slots, 1)
 		for h.Slots = 0; n > 0 && len(j.Workers) < workers; n-- {
@@ -286,7 +290,7 @@ func (j *Job) draw(r *rand.Rand, fatal bool) Act {
 		a.Host = ""
 	case "stop":
 		a = Act{Kind: "ctl", Command: Command{Do: "stop"}}
-	case "host lost", "host lost silently", "host refuses": // some come back
+	case "host lost", "host lost silently", "host refuses":
 		a.For *= time.Duration(1 + r.IntN(8))
 		if r.IntN(3) == 0 {
 			a.For = time.Hour

@@ -27,11 +27,12 @@ const (
 
 // A proc is a process of the job.
 type proc struct {
-	w       *world
-	number  uint32
-	role    string
-	rank    int32
-	host    string // as the job's nodes call it
+	w      *world
+	number uint32
+	role   string
+	rank   int32
+	// host is the name that the job's nodes know.
+	host    string
 	joins   bool
 	machine *machine
 	// ordinal says how many of its role were started on its host before.
@@ -44,7 +45,8 @@ type proc struct {
 	// frozen processes stand still: what would happen to them is in thawed.
 	frozen bool
 	thawed []func()
-	node   *node // of a worker and a server
+	// node is nil but for workers and servers.
+	node *node
 }
 
 func (p *proc) String() string { return fmt.Sprintf("%s %s/%d", p.role, p.host, p.ordinal) }

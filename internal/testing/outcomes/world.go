@@ -93,10 +93,13 @@ type host struct {
 	name string
 	// down says that it is lost, refuses that it takes no new connection.
 	down, refuses bool
-	slow          time.Duration // of all that starts there
-	crashes       int           // of the next workers that start there
-	connects      int
-	started       map[string]int // by role
+	// slow is how much longer everything takes that starts there.
+	slow time.Duration
+	// crashes is how many of the next workers there end before they register.
+	crashes int
+	// connects counts connections, started the processes of each role: chance goes by them.
+	connects int
+	started  map[string]int
 }
 
 // A machine is a connection to a host.
@@ -395,7 +398,8 @@ func (w *world) comeBack(h *host) {
 	if !h.down {
 		return
 	}
-	w.after(2500*time.Millisecond, func() { // its launcher knows by then that it was lost
+	// The launcher has heard by then that it was lost.
+	w.after(2500*time.Millisecond, func() {
 		h.down = false
 		w.happened("host %s is back", h.name)
 		if i := w.files.find(h.name); w.job.DialIn && i >= 0 {

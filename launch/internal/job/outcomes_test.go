@@ -15,6 +15,7 @@ var (
 	outcomeLatency = flag.Duration("outcome-latency", 0, "how long each message between launcher and scheduler takes in it")
 	recordOutcomes = flag.Uint64("record-outcomes", 0, "play so many seeds, and write their outcomes into -outcomes")
 	outcomesFolder = flag.String("outcomes", "testdata/outcomes", "folder of the recorded outcomes")
+	outcomesBefore = flag.String("outcomes-before", "", "file with the texts of more recorded outcomes, as -outcome-texts makes them")
 	outcomeTexts   = flag.Uint64("outcome-texts", 300, "of how many seeds the record has texts, too")
 )
 
@@ -24,8 +25,7 @@ var intended []outcomes.Intended
 
 // Whatever users, hosts and processes do, the same processes run at each rest as before, and the
 // job ends in the same way. Some hundred seeds are played, or with PARAGON_TEST_SLOW all that are
-// recorded. With PARAGON_OUTCOMES_BEFORE, a file that -record-outcomes has written with all texts,
-// each difference can be shown.
+// recorded.
 func TestOutcomesAreThoseRecorded(t *testing.T) {
 	if *recordOutcomes > 0 {
 		if err := outcomes.WriteRecord(*outcomesFolder, *recordOutcomes, *outcomeTexts, presentCores{}); err != nil {
@@ -33,7 +33,7 @@ func TestOutcomesAreThoseRecorded(t *testing.T) {
 		}
 		return
 	}
-	record, err := outcomes.ReadRecord(*outcomesFolder, os.Getenv("PARAGON_OUTCOMES_BEFORE"))
+	record, err := outcomes.ReadRecord(*outcomesFolder, *outcomesBefore)
 	if err != nil {
 		t.Fatal(err)
 	}
