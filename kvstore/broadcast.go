@@ -14,9 +14,9 @@ import (
 // workers that ask again.
 const MaxBroadcast = 512 << 10
 
-func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (string, error) {
-	if s.joining.Load() {
-		return "", s.notYet("broadcast")
+func (m *membership) Broadcast(ctx context.Context, make func() (string, error)) (string, error) {
+	if m.joining.Load() {
+		return "", m.notYet("broadcast")
 	}
 	tell := func(signal func(ctx context.Context, value string) error) (string, error) {
 		value, err := make()
@@ -28,44 +28,42 @@ func (s *store) Broadcast(ctx context.Context, make func() (string, error)) (str
 		case !utf8.ValidString(value):
 			return "", fmt.Errorf("kvstore: broadcast: got %d bytes that are not UTF-8; encode them, such as by base64", len(value))
 		}
-		return value, s.requests.ask(ctx, "broadcast", func(ctx context.Context) error { return signal(ctx, value) })
+		return value, m.requests.ask(ctx, "broadcast", func(ctx context.Context) error { return signal(ctx, value) })
 	}
-	if s.requests.inline {
+	if m.requests.inline {
 		return tell(func(ctx context.Context, _ string) error { return ctx.Err() })
 	}
-	s.mu.Lock()
-	s.broadcasts++
-	name := fmt.Sprintf("broadcast/%d/%d", s.era, s.broadcasts)
-	s.mu.Unlock()
+	name := m.eras.next(broadcastName)
 	for {
-		leader := s.leader()
-		if leader == s.NodeID() {
-			if _, err := tell(func(ctx context.Context, value string) error { return s.node.Signal(ctx, name, value) }); err != nil {
+		leader := m.leader()
+		if leader == m.NodeID() {
+			if _, err := tell(func(ctx context.Context, value string) error { return m.node.Signal(ctx, name, value) }); err != nil {
 				return "", err
 			}
 		}
-		// Also of the one that has told: another one may have done so before it was lost,
-		// and the first word counts.
-		value, again, err := s.awaitBroadcast(ctx, name, leader)
+		// The leader, too, waits for a value: another one may have told its own before it was
+		// lost, and the first value counts.
+		value, again, err := m.awaitBroadcast(ctx, name, leader)
 		if !again {
 			return value, err
 		}
 	}
 }
 
-// awaitBroadcast waits for a value from the worker that is to tell it; again: that one was lost
-// before it did.
-func (s *store) awaitBroadcast(ctx context.Context, name string, leader NodeID) (value string, again bool, err error) {
-	lost := func(wire.Membership) bool { return s.leader() != leader }
-	err = s.requests.ask(ctx, "broadcast", func(ctx context.Context) error {
-		changed, err := s.whileFollowing(ctx, lost, func(ctx context.Context) (err error) {
-			value, err = s.node.Await(ctx, name)
+// awaitBroadcast waits for a value from the worker that is to tell it. again says that this one was
+// lost before it did.
+func (m *membership) awaitBroadcast(ctx context.Context, name string, leader NodeID) (value string, again bool, err error) {
+	lost := func(wire.Membership) bool { return m.leader() != leader }
+	err = m.requests.ask(ctx, "broadcast", func(ctx context.Context) error {
+		changed, err := m.whileFollowing(ctx, lost, func(ctx context.Context) (err error) {
+			value, err = m.node.Await(ctx, name)
 			return err
 		})
-		var refusal *transport.Refusal // the scheduler may have heard of the loss first
+		// The scheduler may have heard of the loss first.
+		var refusal *transport.Refusal
 		if errors.As(err, &refusal) && refusal.Code == wire.CodeUnavailable {
 			changed = true
-			err = s.awaitMembership(ctx, "broadcast", func(m *wire.Membership) bool { return lost(*m) })
+			err = m.awaitNews(ctx, "broadcast", func(now *wire.Membership) bool { return lost(*now) })
 		}
 		if changed && err != nil && ctx.Err() == nil {
 			err = nil

@@ -48,75 +48,66 @@ var _ = joinoption.Provide(func(cfg cluster.Config) any {
 
 // create is Create without telling launch of an error.
 func create(ctx context.Context, name string, set *settings) (*store, error) {
-	kind, err := set.check(name)
-	if err != nil {
+	if err := set.check(name); err != nil {
 		return nil, exitreport.Final(exitreport.Usage, err)
 	}
 	node, host, err := set.join(ctx, name)
 	if err != nil {
 		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
 	}
-	s := newStore(set, kind, node)
-	if host != nil {
-		s.hostSums = startHostSums(host, set, func(k *key, shard int) *op {
-			o := newOp(s.requests, "push-pull of this host's sum", k.name, 1)
-			o.background = true
-			o.calls[0].aim(k, shard)
-			return o
-		})
-		s.requests.host = &s.hostSums.leaders
-	}
-	if err := s.sendOptimizer(ctx, "create "+name, ""); err != nil {
+	s := newStore(set, node, host)
+	if err := s.control.sendOptimizer(ctx, "create "+name, ""); err != nil {
 		s.abandon(err)
 		return nil, err
 	}
 	if s.Rank() == 0 && name != "local" && name != "device" {
 		for _, line := range cluster.ForeignVariables(set.getenv) {
-			s.logger.Warn("kvstore: " + line)
+			set.logger.Warn("kvstore: " + line)
 		}
 	}
 	m := node.Membership()
-	s.logger.Debug("kvstore: store created", "type", kind, "rank", s.Rank(), "generation", m.Generation, "workers", m.Workers, "servers", m.Servers)
-	if s.joining.Load() {
-		s.logger.Info("this worker joins a running job: it gets a rank and takes part after it calls Ready (kvstore.Elastic; worker.Fit does so)")
+	set.logger.Debug("kvstore: store created", "type", set.kind, "rank", s.Rank(), "generation", m.Generation, "workers", m.Workers, "servers", m.Servers)
+	if s.Joining() {
+		set.logger.Info("this worker joins a running job: it gets a rank and takes part after it calls Ready (kvstore.Elastic; worker.Fit does so)")
 	}
 	return s, nil
 }
 
-// check refuses a type and options that cannot be, and returns the kind of store that the type
-// stands for.
-func (set *settings) check(name string) (kind string, err error) {
+// check sets the kind of store that a type stands for, and refuses a type and options that cannot
+// be.
+func (set *settings) check(name string) error {
 	if _, err := f32.FromEnv(); err != nil {
-		return "", fmt.Errorf("kvstore: create %q: %w", name, err)
+		return fmt.Errorf("kvstore: create %q: %w", name, err)
 	}
-	kind = name
+	kind := name
 	switch name {
 	case "local", "device", "dist_sync", "dist_device_sync", "dist_async":
 	case "dist":
 		kind = "dist_sync"
 	default:
-		return "", fmt.Errorf("kvstore: create %q: unknown type, want one of %s", name, strings.Join(types, ", "))
+		return fmt.Errorf("kvstore: create %q: unknown type, want one of %s", name, strings.Join(types, ", "))
 	}
 	if set.err != nil {
-		return "", fmt.Errorf("kvstore: create %q: %w", name, set.err)
+		return fmt.Errorf("kvstore: create %q: %w", name, set.err)
 	}
 	if set.bounded && kind != "dist_async" {
-		return "", fmt.Errorf("kvstore: create %q: %w: only dist_async takes a bound on staleness", name, ErrUnsupported)
+		return fmt.Errorf("kvstore: create %q: %w: only dist_async takes a bound on staleness", name, ErrUnsupported)
 	}
 	switch {
 	case set.anyOrder && kind == "dist_async":
-		return "", fmt.Errorf("kvstore: create %q: %w: dist_async applies each push by itself and has no sums; use WithSumsInAnyOrder with dist_sync", name, ErrUnsupported)
+		return fmt.Errorf("kvstore: create %q: %w: dist_async applies each push by itself and has no sums; use WithSumsInAnyOrder with dist_sync", name, ErrUnsupported)
 	case set.localSet && set.local < 1:
-		return "", fmt.Errorf("kvstore: create %q: local steps: got %d, want at least 1", name, set.local)
+		return fmt.Errorf("kvstore: create %q: local steps: got %d, want at least 1", name, set.local)
 	case set.localSet && kind == "dist_async":
-		return "", fmt.Errorf("kvstore: create %q: %w: local steps end with a round, and dist_async has no rounds; use dist_sync", name, ErrUnsupported)
+		return fmt.Errorf("kvstore: create %q: %w: local steps end with a round, and dist_async has no rounds; use dist_sync", name, ErrUnsupported)
 	}
 	if set.guard != nil {
 		if err := set.guard.Validate(); err != nil {
-			return "", fmt.Errorf("kvstore: create %q: %w", name, err)
+			return fmt.Errorf("kvstore: create %q: %w", name, err)
 		}
 	}
-	return kind, nil
+	set.setKind(kind)
+	return nil
 }
 
 // join returns the store's membership in a job: the one given by an option, the environment's, or
@@ -165,16 +156,4 @@ func (set *settings) join(ctx context.Context, name string) (_ member, host *hos
 		host.node = node
 	}
 	return node, host, nil
-}
-
-// abandon closes a store whose creation failed, and fails the job: the other workers would wait for
-// this one.
-func (s *store) abandon(cause error) {
-	s.placement.close()
-	s.hostSums.close()
-	s.requests.close()
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
-	defer cancel()
-	s.node.Leave(ctx, false, cause.Error())
-	s.node.Close()
 }

@@ -10,13 +10,20 @@ import (
 
 // A Declaration describes a key to the scheduler, which then places its shards.
 type Declaration struct {
-	Name    string
-	Form    string // "dense", "rows" or "open" (an open vocabulary)
-	Average bool   // InitAverage: no optimizer touches it
-	Size    uint64 // values; 0 for an open vocabulary
-	RowLen  uint64 // values in a row; 0 for a dense key
-	Table   string // for rows: their Initializer and MaxRows, as JSON
-	Whole   bool   // its optimizer needs norms of the whole key, so it must not be cut into shards
+	Name string
+	// Form is "dense", "rows" or "open" (an open vocabulary).
+	Form string
+	// Average is of InitAverage: no optimizer touches the key.
+	Average bool
+	// Size is the number of values; 0 for an open vocabulary.
+	Size uint64
+	// RowLen is the number of values in a row; 0 for a dense key.
+	RowLen uint64
+	// Table is of rows: their Initializer and MaxRows, as JSON.
+	Table string
+	// Whole says that the optimizer needs norms of the whole key, so that it must not be cut
+	// into shards.
+	Whole bool
 }
 
 // Declarations returns the declarations of the keys in a safetensors file. A file that Save wrote
@@ -40,8 +47,7 @@ func Declarations(uri string) ([]Declaration, error) {
 		}
 		return out, nil
 	}
-	fresh := &store{keys: map[string]*key{}}
-	saved, cfg, err := fresh.check(file)
+	saved, cfg, err := checkFile(file, newKeyTable(func() bool { return false }), nil)
 	if err != nil {
 		return nil, fmt.Errorf("kvstore: declarations: %s: %w", uri, err)
 	}

@@ -1,9 +1,7 @@
 package kvstore
 
 import (
-	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/shard"
-	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Guard keeps bad gradients out of the rounds: see WithGuard. Its zero value refuses only what is
@@ -54,43 +52,4 @@ func (g Guard) Validate() error { return shard.Guard(g).Validate() }
 // adding it up.
 func WithGuard(g Guard) Option {
 	return func(s *settings) { s.guard = &g }
-}
-
-func (s *store) Caught(name string) uint64 {
-	k := s.initialised(name)
-	if k == nil {
-		return 0
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	total := uint64(0)
-	for _, n := range k.caught {
-		total += n
-	}
-	return total
-}
-
-// noteCaught records how many contributions shard i says it has refused or clipped. The caller
-// holds mu.
-func (k *key) noteCaught(i int, v *wire.Value) {
-	if v.Caught == 0 {
-		return
-	}
-	if k.caught == nil {
-		k.caught = make([]uint64, len(k.shards))
-	}
-	if v.Caught > k.caught[i] {
-		k.s.logger.Warn("the servers' guard has refused or clipped gradients of this worker", "key", k.name, "shard", i,
-			"rank", k.s.Rank(), "round", v.Round, "gradients", v.Caught-k.caught[i], joblog.GuardRefused.With())
-		k.caught[i] = v.Caught
-	}
-}
-
-// pulledRows records what the answers of a pull of rows say.
-func (k *key) pulledRows(calls []call, values []wire.Value) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := range calls {
-		k.noteCaught(calls[i].shard, &values[calls[i].shard])
-	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/hostsum"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
-	"github.com/paragon-train/paragon/optim"
 )
 
 // HostSums says whether the workers of one host add their gradients up through shared memory before
@@ -26,15 +25,6 @@ const (
 	HostSumsOn   HostSums = "on"   // for all shards, also small ones: for tests and measurements
 	HostSumsOff  HostSums = "off"
 )
-
-// A hostMember is a member of a job that knows the workers of its host, such as *cluster.Node.
-type hostMember interface {
-	member
-	Changed() <-chan struct{}
-	Worker(node cluster.NodeID) (transport.Caller, error)
-}
-
-var _ hostMember = (*cluster.Node)(nil)
 
 // A hostSums is a worker's part in sums within its host: it serves the shards that this worker
 // leads, and knows the leaders of the others.
@@ -136,7 +126,7 @@ func (h *hostSums) close() {
 
 // track makes a key's shards known, so that this worker can sum them up.
 func (h *hostSums) track(k *key) {
-	if h == nil || k.form != wire.FormDense {
+	if h == nil || !k.dense() {
 		return
 	}
 	h.mu.Lock()
@@ -197,38 +187,13 @@ func (h *hostSums) route(k *key, i int, o *wire.Origin, summed bool, round uint6
 // the round: until all of this host's workers know where a shard is, some may go to the leader and
 // some not. Small keys, of which there may be very many, have no leaders: see leaders.sumsShard.
 func (h *hostSums) moved(k *key, shards []int) {
-	if h == nil || k.form != wire.FormDense || !h.leaders.sumsKey(k) || h.leaders.none() {
+	if h == nil || !k.dense() || !h.leaders.sumsKey(k) || h.leaders.none() {
 		return
 	}
-	seq, round := k.next()
+	seq, round := k.rounds.next()
 	for _, i := range shards {
 		h.departures.once(&wire.Push{Origin: k.origin(i, seq+1), Round: round})
 	}
-}
-
-// sumsWithinHost reports whether a push-pull of a key may be added up within the host, wherever its
-// shards' servers are.
-func (s *store) sumsWithinHost(c Compression, step wire.Step) bool {
-	if s.hostSums == nil || s.guard != nil || c.codec() > wire.CodecBFloat16 || s.eachDevice {
-		return false
-	}
-	if s.hostSums.leaders.none() {
-		return false
-	}
-	return !step.Measure || !s.preconditions()
-}
-
-// preconditions reports whether the optimizer is one for which the servers divide gradients by
-// their second moment before they take norms.
-func (s *store) preconditions() bool {
-	s.mu.Lock()
-	cfg := s.optimizer
-	s.mu.Unlock()
-	if cfg == nil {
-		return false
-	}
-	o, err := optim.New(*cfg)
-	return err == nil && o.HasSecondMoment()
 }
 
 // listenForHost opens the listener of this worker's address for its host, and puts the address into

@@ -7,62 +7,71 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A key is a worker's state of one key: where its shards are, and which rounds this worker has
-// pushed to.
-type key struct {
-	s         *store
-	name      string
-	id        uint64
-	form      uint8
-	rule      uint8
-	auxiliary bool // data that workers exchange apart from the model: its contributions count no examples
-	size      int
-	rowLen    int // of a key of rows
-	table     string
-	rows      int
-	spread    shard.Spread
-	shards    []wire.ShardPlace
-	// servers are the ranks of the shards' current servers; shards has those of the first plan.
-	servers      []atomic.Uint32
-	oneShard     [1]wire.ShardPlace // the memory of shards and servers of a key with one shard
-	oneServer    [1]atomic.Uint32
-	unreplicated atomic.Pointer[unreplicatedPushes] // made when first needed
+// A keyEnv is what the keys of a store have in common.
+type keyEnv struct {
+	*settings
+	// closing is closed when the store closes.
+	closing <-chan struct{}
+	// rank is this worker's, for log lines.
+	rank   func() int
+	missed missedUpdates
+}
 
-	// Of the holder of pushLock, and made when first needed:
-	push     *densePush // nil for a small key, unless its last push is to be sent again
+// A key is a worker's state of one key: where its shards are, which rounds this worker has pushed
+// to, and what came back. What a call needs of memory belongs to the key between calls, and is made
+// when first needed: a job may have a hundred thousand keys that are small and seldom used.
+type key struct {
+	env  *keyEnv
+	name string
+	id   uint64
+	form uint8
+	rule uint8
+	// auxiliary says that these are data that workers exchange apart from the model: its
+	// contributions count no examples.
+	auxiliary bool
+	size      int
+	// rowLen, rows, table and spread are of a key of rows.
+	rowLen, rows int
+	table        string
+	spread       shard.Spread
+	// shards have the places of the first plan; servers are the ranks of their servers now.
+	shards  []wire.ShardPlace
+	servers []atomic.Uint32
+	// oneShard and oneServer are the memory of these, of a key with one shard.
+	oneShard  [1]wire.ShardPlace
+	oneServer [1]atomic.Uint32
+
+	rounds  rounds
+	answers answers
+	// unreplicated is made when first needed, by the holder of the turn.
+	unreplicated atomic.Pointer[unreplicatedPushes]
+
+	// push, sent and feedback belong to the holder of the turn. push is nil of a small key,
+	// unless its last push is to be sent again.
+	push     *densePush
 	sent     *rowsPush
 	feedback *feedback
 
-	mu         sync.Mutex   // guards the rest
-	pushLock   turn         // held while a call that pushes is under way, so that pushes of a key follow one another
-	acked      uint64       // pushes of this worker that were acknowledged
-	round      uint64       // rounds that must have closed before the value contains the last of them
-	unresolved bool         // the last push failed: some shards may have counted it
-	reinit     bool         // a Load brought the key: one more Init is allowed
-	shape      []int        // of a dense key's tensor; nil: not known
-	staleness  Staleness    // of the value pulled last
-	caught     []uint64     // by shard: how many of this worker's pushes the guard has refused or clipped; made when first needed
-	limits     *normLimits  // the guard's; made when first needed
-	norms      []shardNorms // by shard; made when first needed
-	weight     float64      // of the newest round, see RoundWeight
-	examples   uint64       // of the newest round, see RoundExamples
-	weighed    uint64       // rounds closed, that one included
-	pulls      []*densePull // idle ones, of a key that is not small
-	rowPulls   []*rowsPull
+	mu sync.Mutex // guards the fields below
+	// shape is of a dense key's tensor; nil: not known.
+	shape []int
+	// pulls and rowPulls are idle ones, of a key that is not small.
+	pulls    []*densePull
+	rowPulls []*rowsPull
 }
 
 // auxiliaryPrefix begins the names of keys that are not part of the model.
 const auxiliaryPrefix = "paragon/"
 
-func newKey(s *store, plan *wire.KeyPlan) *key {
+func newKey(env *keyEnv, plan *wire.KeyPlan) *key {
 	k := &key{
-		s: s, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, auxiliary: strings.HasPrefix(plan.Name, auxiliaryPrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
-		shards: plan.Shards,
+		env: env, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, auxiliary: strings.HasPrefix(plan.Name, auxiliaryPrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
+		shards: plan.Shards, rounds: rounds{async: env.async},
 	}
 	if len(k.shards) == 1 {
 		k.oneShard[0] = k.shards[0]
@@ -73,12 +82,15 @@ func newKey(s *store, plan *wire.KeyPlan) *key {
 	for i := range k.shards {
 		k.servers[i].Store(k.shards[i].Server)
 	}
-	if k.form != wire.FormDense && k.rowLen > 0 {
+	if !k.dense() && k.rowLen > 0 {
 		k.rows = k.size / k.rowLen
 		k.spread = shard.NewSpread(uint64(k.rows), len(k.shards))
 	}
 	return k
 }
+
+// dense reports whether the key's values are pushed and pulled whole.
+func (k *key) dense() bool { return k.form == wire.FormDense }
 
 // small reports whether calls of the key use memory that all small keys share, so that a key takes
 // little of its own.
@@ -88,10 +100,10 @@ func (k *key) small() bool { return len(k.shards) == 1 && k.size <= smallValues 
 // goroutine.
 const smallValues = 4096
 
-// lockPushes takes pushLock.
-func (k *key) lockPushes(ctx context.Context, verb string) error {
+// lock takes the turn: no push of the key is under way until unlock.
+func (k *key) lock(ctx context.Context, verb string) error {
 	switch {
-	case k.pushLock.take(ctx, &k.mu, k.s.requests.flight.closing):
+	case k.rounds.take(ctx, k.env.closing):
 		return nil
 	case ctx.Err() != nil:
 		return keyError(verb, k.name, ctx.Err(), "waited for an earlier call of this worker on the key")
@@ -99,77 +111,54 @@ func (k *key) lockPushes(ctx context.Context, verb string) error {
 	return keyError(verb, k.name, ErrClosed, "")
 }
 
-// tryLockPushes takes pushLock if it is free.
-func (k *key) tryLockPushes() bool { return k.pushLock.try(&k.mu) }
+func (k *key) unlock() { k.rounds.give() }
 
-func (k *key) unlockPushes() { k.pushLock.give(&k.mu) }
-
-// next returns the number of this worker's last push, and the round of its next one. In an
-// asynchronous store, where each push is a round by itself, that is the number of pushes so far.
-func (k *key) next() (seq, round uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.s.async {
-		return k.acked, k.acked
-	}
-	return k.acked, k.round
-}
-
-// wanted returns what a pull asks for: the number of this worker's last push, and how many rounds
-// must have closed.
-func (k *key) wanted() (seq, round uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.s.async {
-		return k.acked, 0
-	}
-	return k.acked, k.round
-}
-
-// pushed records how a push ended.
+// pushed records how a push ended. The caller holds the turn.
 func (k *key) pushed(err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if err != nil {
-		k.unresolved = true
-		return
-	}
-	k.unresolved = false
-	k.acked++
-	k.round++
-	if k.limits != nil {
-		k.limits.pushes++
+	k.rounds.pushed(err)
+	if err == nil && k.limited() {
+		k.answers.pushed()
 	}
 }
+
+// limited reports whether the guard has limits on the key's norms.
+func (k *key) limited() bool { return k.env.guard != nil && k.env.guard.Factor != 0 }
 
 // setRound sets the next round to push to, as read from a server or loaded from a file.
 func (k *key) setRound(round uint64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.round = round
-	k.limits, k.norms = nil, nil
+	k.rounds.set(round)
+	k.answers.forget()
 	k.unreplicated.Load().clear()
-	if k.unresolved { // the failed push will not be repeated, and a shard may have counted its number
-		k.acked++
-		k.unresolved = false
+}
+
+// pulled records what the answers of a pull say.
+func (k *key) pulled(values []wire.Value) {
+	news := k.answers.pulled(values, k.limited())
+	if k.env.async {
+		k.env.missed.add(news.missed)
+	}
+	k.warnCaught(news)
+}
+
+// pulledRows records what the answers of a pull of rows say.
+func (k *key) pulledRows(calls []call, values []wire.Value) {
+	k.warnCaught(k.answers.pulledRows(calls, values))
+}
+
+// warnCaught logs what the guard has refused or clipped.
+func (k *key) warnCaught(news pulledNews) {
+	for _, x := range news.caught {
+		k.env.logger.Warn("the servers' guard has refused or clipped gradients of this worker", "key", k.name, "shard", x.shard,
+			"rank", k.env.rank(), "round", x.round, "gradients", x.gradients, joblog.GuardRefused.With())
 	}
 }
 
+// origin identifies a request about a shard; the membership is filled in by each attempt.
 func (k *key) origin(shard int, seq uint64) wire.Origin {
 	return wire.Origin{Key: k.id, Shard: uint32(shard), Seq: seq}
 }
 
-// A feedback holds the residuals of a key's compressed pushes, one for each device whose gradient
-// is compressed by itself.
-type feedback struct {
-	using     Compression
-	residuals [][]float32
-	scratch   []float32
-	code      alignedBuffer
-	top       f32.TopK
-}
-
-// residuals returns the key's feedback. The caller holds pushLock.
+// residuals returns the key's feedback. The caller holds the turn.
 func (k *key) residuals() *feedback {
 	if k.feedback == nil {
 		k.feedback = &feedback{}
@@ -177,55 +166,105 @@ func (k *key) residuals() *feedback {
 	return k.feedback
 }
 
-// residual returns device i's residual, zeros at first and after a change of compression.
-func (f *feedback) residual(c Compression, i, n int) []float32 {
-	if c = c.forResiduals(); f.using != c {
-		*f = feedback{using: c}
+// dropResiduals sets the key's residuals to zero. The caller holds the turn.
+func (k *key) dropResiduals() {
+	k.feedback = nil
+	if k.push != nil {
+		k.push.gradient.encoded = false
 	}
-	for len(f.residuals) <= i {
-		f.residuals = append(f.residuals, make([]float32, n))
-	}
-	return f.residuals[i]
 }
 
-// sumOver adds up grads into sum, each compressed and decoded by itself. Those that c cannot encode
-// are added as they are, with their residuals. It reports whether all were encoded.
-func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]float32, norms []float64, round uint64) (all bool) {
-	clear(sum)
-	all = true
-	scratch := grow(&f.scratch, len(sum))
-	for i, g := range grads {
-		var residual []float32
-		if c.feedback() {
-			residual = f.residual(c, i, len(sum))
-		}
-		c := c.at(norms[i], len(sum))
-		switch {
-		case c.canEncode(residual, g, norms[i], round):
-			addDecoded(native, c, sum, f.code.encode(native, c, &f.top, residual, g), scratch)
-			continue
-		case residual != nil:
-			f32.AddTo(sum, residual)
-			clear(residual)
-		}
-		f32.AddTo(sum, g)
-		all = false
-	}
-	return all
+// span returns the range of a dense key's values that shard i holds.
+func (k *key) span(i int) (from, to int) {
+	from = int(k.shards[i].Offset)
+	return from, from + int(k.shards[i].Length)
 }
 
-// norm is the Euclidean norm; it is not finite if any value is not.
-func norm(x []float32) float64 { return math.Sqrt(f32.Squares(x)) }
+// shardRows returns the number of rows of shard i.
+func (k *key) shardRows(i int) int { return int(k.shards[i].Length) / k.rowLen }
 
-// sumOf returns the sum of grads: grads[0] itself if it is the only one, else in *buffer.
-func sumOf(grads [][]float32, buffer *[]float32) []float32 {
-	if len(grads) == 1 {
-		return grads[0]
+// shardValues returns shard i's part of the whole key's value: a subslice, or a copy for rows.
+func (k *key) shardValues(i int, value []float32) []float32 {
+	if k.dense() {
+		from, to := k.span(i)
+		return value[from:to]
 	}
-	sum := grow(buffer, len(grads[0]))
-	f32.Add(sum, grads[0], grads[1])
-	for _, g := range grads[2:] {
-		f32.AddTo(sum, g)
+	if len(k.shards) == 1 {
+		return value
 	}
-	return sum
+	part := make([]float32, 0, k.shards[i].Length)
+	for at := range k.shardRows(i) {
+		row := int(k.spread.Row(i, int64(at)))
+		part = append(part, value[row*k.rowLen:(row+1)*k.rowLen]...)
+	}
+	return part
+}
+
+// putShardValues is the inverse of shardValues: it copies shard i's values to their place in value.
+func (k *key) putShardValues(i int, value, part []float32) {
+	if k.dense() {
+		from, to := k.span(i)
+		copy(value[from:to], part)
+		return
+	}
+	for at := range k.shardRows(i) {
+		row := int(k.spread.Row(i, int64(at)))
+		copy(value[row*k.rowLen:(row+1)*k.rowLen], part[at*k.rowLen:])
+	}
+}
+
+// initHead describes shard i to its server.
+func (k *key) initHead(i int) wire.InitShard {
+	x := k.shards[i]
+	return wire.InitShard{Origin: k.origin(i, 0), Form: k.form, Rule: k.rule, Offset: x.Offset, Length: x.Length,
+		RowLen: uint64(k.rowLen), Size: uint64(k.size), Shards: uint32(len(k.shards)), Name: k.name, Table: k.table}
+}
+
+// checkSizes checks that every slice has the key's size.
+func (k *key) checkSizes(verb, what string, slices [][]float32) error {
+	for i, x := range slices {
+		if len(x) != k.size {
+			return keyError(verb, k.name, ErrSize, "%s %d: got %d values, want %d", what, i, len(x), k.size)
+		}
+	}
+	return nil
+}
+
+// checkRows checks a call's rows and the length of its values.
+func (k *key) checkRows(verb string, rows []int64, what string, values int) error {
+	if values/k.rowLen != len(rows) || values%k.rowLen != 0 {
+		return keyError(verb, k.name, ErrSize, "%s: got %d values for %d rows, want %d for each", what, values, len(rows), k.rowLen)
+	}
+	if uint64(len(rows)) > math.MaxInt32 {
+		return keyError(verb, k.name, ErrSize, "got %d rows, want at most %d in one call", len(rows), math.MaxInt32)
+	}
+	if k.form == wire.FormOpen {
+		return nil
+	}
+	for i, r := range rows {
+		if r < 0 || r >= int64(k.rows) {
+			return keyError(verb, k.name, ErrSize, "rows[%d]: got row %d, want 0 to %d", i, r, k.rows-1)
+		}
+	}
+	return nil
+}
+
+// checkSame checks that an Init after a Load describes the same key.
+func (k *key) checkSame(d *wire.Declare) error {
+	if k.form != d.Form || k.rule != d.Rule || uint64(k.size) != d.Size || uint64(k.rowLen) != d.RowLen {
+		return keyError("init", k.name, ErrSize, "got %s, want %s as loaded",
+			describe(d.Form, d.Rule, d.Size, d.RowLen), describe(k.form, k.rule, uint64(k.size), uint64(k.rowLen)))
+	}
+	if k.table != d.Table {
+		return keyError("init", k.name, ErrConflict, "got the table %s, want %s as loaded", wire.Shown(d.Table), wire.Shown(k.table))
+	}
+	return nil
+}
+
+// fitsFrame returns an error for a payload that is too large for a frame.
+func (k *key) fitsFrame(verb string, i, bytes int) error {
+	if bytes > wire.MaxPayload {
+		return keyError(verb, k.name, ErrUnsupported, "shard %d takes %d bytes, a frame at most %d", i, bytes, wire.MaxPayload)
+	}
+	return nil
 }

@@ -11,10 +11,9 @@ import (
 // A load whose context ends before all keys were loaded fails, also where no call of a key has
 // noticed it.
 func TestALoadThatIsCutOffFails(t *testing.T) {
-	s := &store{}
 	keys := make([]*key, 3*smallAtOnce)
 	for i := range keys {
-		keys[i] = &key{s: s, form: wire.FormDense, size: 1, shards: make([]wire.ShardPlace, 1)}
+		keys[i] = &key{form: wire.FormDense, size: 1, shards: make([]wire.ShardPlace, 1)}
 		if i%2 == 1 { // one that is loaded alone
 			keys[i].size = 2 * smallValues
 		}

@@ -10,9 +10,11 @@ import (
 
 // An Entry is one key's part of a PushMany or PushPullMany.
 type Entry struct {
-	Key   string
-	Grads [][]float32 // one for each local device; they are summed
-	Outs  [][]float32 // of a PushPullMany: the new value is copied into each; may be Grads
+	Key string
+	// Grads has one gradient for each local device; they are summed.
+	Grads [][]float32
+	// Outs are of a PushPullMany: the new value is copied into each. They may be Grads.
+	Outs [][]float32
 }
 
 // A KeyError is the error of one key of a PushMany or PushPullMany. Err names the key as well.
@@ -57,54 +59,58 @@ func (e KeyErrors) Unwrap() []error {
 	return errs
 }
 
-// pushMany is PushMany and, with pull, PushPullMany. Small keys share a message for each server;
-// other keys, and those that wait for something before they can be pushed, go by themselves,
-// concurrently: a round waits for all workers, and another worker may name its keys in another
-// order.
-func (s *store) pushMany(ctx context.Context, by *PushOptions, verb string, entries []Entry, pull bool) error {
-	m := s.takeManyPush()
-	defer s.keepManyPush(m)
+// pushMany pushes several keys. Small keys share a message for each server; other keys, and those
+// that wait for something before they can be pushed, go by themselves, concurrently: a round waits
+// for all workers, and another worker may name its keys in another order.
+func (d *densePath) pushMany(ctx context.Context, by *PushOptions, t trip, entries []Entry) error {
+	m := d.takeManyPush()
+	defer d.keepManyPush(m)
+	errs := d.checkMany(m, t, entries)
+	if err := failed(entries, errs); err != nil {
+		return err
+	}
+	if d.requests.inline { // requests are answered on this goroutine
+		for i := range entries {
+			errs[i] = d.push(ctx, by, t, entries[i])
+		}
+		return failed(entries, errs)
+	}
+	trips := &m.trips
+	apart := t.pull && d.cfg.pullsApart()
+	for i, k := range m.keys {
+		if apart || !d.sharesMessages(k) || !k.rounds.try() {
+			trips.Go(func() { errs[i] = d.push(ctx, by, t, entries[i]) })
+			continue
+		}
+		m.add(i, k)
+	}
+	d.runMany(ctx, m, by, t, entries)
+	trips.Wait()
+	return failed(entries, errs)
+}
+
+// checkMany checks all entries before anything is sent. It returns an error or nil for each, and
+// leaves their keys in m.
+func (d *densePath) checkMany(m *manyPush, t trip, entries []Entry) []error {
 	errs := grow(&m.errs, len(entries))
 	clear(errs)
-	for i := range entries { // check all entries before anything is sent
+	for i := range entries {
 		e := &entries[i]
-		k, err := s.checkPush(verb, e.Key, e.Grads, e.Outs)
+		k, err := d.check(t.verb, e)
 		switch {
 		case k != nil && m.named[k]:
-			err = keyError(verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution from each worker", i)
+			err = keyError(t.verb, e.Key, ErrConflict, "entry %d: the key is named twice in one call; a round takes one contribution from each worker", i)
 		case err != nil:
-		case !pull && len(e.Outs) > 0:
-			err = keyError(verb, e.Key, ErrSize, "got %d outs, want none: a push brings no value; use PushPullMany", len(e.Outs))
-		case s.joining.Load():
-			err = s.notYet(fmt.Sprintf("%s key %s", verb, wire.Shown(e.Key)))
+		case !t.pull && len(e.Outs) > 0:
+			err = keyError(t.verb, e.Key, ErrSize, "got %d outs, want none: a push brings no value; use PushPullMany", len(e.Outs))
+		case d.member.joining.Load():
+			err = d.notYet(t.verb, e.Key)
 		}
 		errs[i] = err
 		m.named[k] = true
 		m.keys = append(m.keys, k)
 	}
-	if err := failed(entries, errs); err != nil {
-		return err
-	}
-	if s.requests.inline { // requests are answered on this goroutine
-		for i := range entries {
-			errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, pull)
-		}
-		return failed(entries, errs)
-	}
-	trips := &m.trips
-	apart := pull && s.pullsApart()
-	for i, k := range m.keys {
-		if apart || !k.sharesMessages() || !k.tryLockPushes() {
-			trips.Go(func() {
-				errs[i] = s.pushDense(ctx, by, verb, entries[i].Key, entries[i].Grads, entries[i].Outs, pull)
-			})
-			continue
-		}
-		m.add(i, k)
-	}
-	m.run(ctx, by, verb, entries, pull)
-	trips.Wait()
-	return failed(entries, errs)
+	return errs
 }
 
 // failed returns the errors of entries as KeyErrors; nil if there are none.
@@ -119,19 +125,4 @@ func failed(entries []Entry, errs []error) error {
 		return nil
 	}
 	return all
-}
-
-// checkPush checks the arguments of a push and returns its key, if there is one.
-func (s *store) checkPush(verb, name string, grads, outs [][]float32) (*key, error) {
-	k, err := s.lookup(verb, name, wire.FormDense)
-	if err != nil {
-		return nil, err
-	}
-	if len(grads) == 0 {
-		return k, keyError(verb, name, ErrSize, "got no gradient, want one for each local device")
-	}
-	if err := k.checkSizes(verb, "gradient", grads); err != nil {
-		return k, err
-	}
-	return k, k.checkSizes(verb, "out", outs)
 }

@@ -14,95 +14,83 @@ import (
 // once. What became of each key is in its answer; a key that the server has refused, or whose
 // message failed as a whole, goes on by itself, as a push that was refused or failed: with the same
 // sequence number, so that it counts once. So repeats, moves to other servers and changes of the
-// membership need no rules of their own.
+// membership need no rules of their own (attempts).
 
+// manyBytes is the most bytes of payload in a message, either way: the server is at work while the
+// next message is on its way. manyKeys is the most keys in one.
 const (
-	manyBytes = 128 << 10 // of payload in a message, either way: the server is at work while the next one is on its way
-	manyKeys  = 1024      // in a message
+	manyBytes = 128 << 10
+	manyKeys  = 1024
 )
 
-// sharesMessages reports whether the key's pushes may share messages with those of other keys.
-func (k *key) sharesMessages() bool {
-	if h := k.s.hostSums; h != nil && h.leaders.all {
+// sharesMessages reports whether the key's pushes may share messages with those of other keys. A key
+// whose norms are judged may have to pull before it pushes.
+func (d *densePath) sharesMessages(k *key) bool {
+	if d.host != nil && d.host.leaders.all {
 		return false
 	}
-	return k.small() && !k.s.judgesNorms(k.s.compressionOf(k)) // such a key may have to pull before it pushes
+	return k.small() && !d.rules.judgesNorms(d.rules.compressionOf(k))
 }
 
 // A manyPush is one call of PushMany or PushPullMany. It is reused.
 type manyPush struct {
-	s        *store
-	keys     []*key // of the entries
-	named    map[*key]bool
-	errs     []error // of the entries
-	parts    []manyPart
-	op       *op // its calls are the first messages
+	requests *requests
+	// keys and errs are of the entries, and named are the keys again.
+	keys  []*key
+	named map[*key]bool
+	errs  []error
+	parts []manyPart
+	// op has a call for each of the messages that are used, out of calls.
+	op       *op
 	calls    []call
 	messages []*manyMessage
-	used     int            // messages
-	trips    sync.WaitGroup // of keys that go by themselves
-	repeats  sync.WaitGroup // of keys that went in a message
+	used     int
+	// trips are of keys that go by themselves, and repeats of those that went in a message.
+	trips, repeats sync.WaitGroup
 }
 
-// A manyPart is the part of one key that shares a message. Its pushLock is held.
+// A manyPart is the part of one key that shares a message. Its turn is held.
 type manyPart struct {
-	entry   int
-	k       *key
-	p       *densePush
-	message int   // index of its message
-	again   error // why it goes on by itself
-	err     error // how it ended
-	done    bool
+	entry int
+	k     *key
+	p     *densePush
+	// message is the index of its message.
+	message int
+	// again is why it goes on by itself.
+	again error
+	// done says that it has ended, and err how.
+	done bool
+	err  error
 }
 
-// A manyMessage is a message of a manyPush, and its answer.
+// A manyMessage is a message of a manyPush, and its answer. It is the carrier of its call.
 type manyMessage struct {
+	many   *manyPush
 	server uint32
 	head   wire.PushMany
 	answer wire.PushedMany
-	parts  []int // of the manyPush
-	in     int   // bytes of the payload
-	out    int   // bytes of the answer's
-	bytes  [][]byte
-	buffer alignedBuffer
-	got    []byte
-	err    error
-	over   bool
-	many   *manyPush
+	// parts are indices into those of the manyPush.
+	parts []int
+	// in and out are the bytes of the payload, and of that of the answer.
+	in, out int
+	bytes   [][]byte
+	buffer  alignedBuffer
+	// over says that the only attempt has ended, with got or err.
+	over bool
+	got  []byte
+	err  error
 }
 
-// An idleList keeps values for reuse.
-type idleList[T any] struct {
-	mu   sync.Mutex // guards list
-	list []*T
-}
+var _ carrier = (*manyMessage)(nil)
 
-func (l *idleList[T]) take() *T {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	n := len(l.list)
-	if n == 0 {
-		return nil
-	}
-	x := l.list[n-1]
-	l.list = l.list[:n-1]
-	return x
-}
-
-func (l *idleList[T]) keep(x *T) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.list = append(l.list, x)
-}
-
-func (s *store) takeManyPush() *manyPush {
-	if m := s.manyPushes.take(); m != nil {
+func (d *densePath) takeManyPush() *manyPush {
+	if m := d.manyPushes.take(); m != nil {
 		return m
 	}
-	return &manyPush{s: s, named: map[*key]bool{}}
+	return &manyPush{requests: d.requests, named: map[*key]bool{}}
 }
 
-func (s *store) keepManyPush(m *manyPush) {
+func (d *densePath) keepManyPush(m *manyPush) {
 	clear(m.keys)
 	clear(m.named)
 	clear(m.errs)
@@ -112,7 +100,7 @@ func (s *store) keepManyPush(m *manyPush) {
 		x.reset()
 	}
 	m.used = 0
-	s.manyPushes.keep(m)
+	d.manyPushes.keep(m)
 }
 
 func (x *manyMessage) reset() {
@@ -121,48 +109,52 @@ func (x *manyMessage) reset() {
 	x.in, x.out, x.got, x.err, x.over = 0, 0, nil, nil, false
 }
 
-// add adds a key whose pushLock the caller has taken.
+// add adds a key whose turn the caller has taken.
 func (m *manyPush) add(entry int, k *key) { m.parts = append(m.parts, manyPart{entry: entry, k: k}) }
 
-// run pushes the keys that were added, and gives their pushLocks back.
-func (m *manyPush) run(ctx context.Context, by *PushOptions, verb string, entries []Entry, pull bool) {
-	began := m.s.requests.watcher.now()
-	ready := 0
-	for i := range m.parts {
-		x := &m.parts[i]
-		e := &entries[x.entry]
-		p := x.k.takePush()
-		if err := p.prepare(x.k, by, verb, e.Grads, e.Outs, pull); err != nil {
-			m.errs[x.entry] = err
-			x.k.keepPush(p)
-			x.k.unlockPushes()
-			continue
-		}
-		x.p = p
-		ready++
-	}
-	if ready > 1 {
-		m.send(ctx, verb)
+// runMany pushes the keys that were added, and gives their turns back.
+func (d *densePath) runMany(ctx context.Context, m *manyPush, by *PushOptions, t trip, entries []Entry) {
+	began := d.requests.watcher.now()
+	if d.prepareMany(m, by, t, entries) > 1 {
+		m.send(ctx, t.verb)
 	}
 	for i := range m.parts {
 		switch x := &m.parts[i]; {
 		case x.p == nil, x.done:
 		case x.again != nil:
-			m.repeats.Go(func() { x.err = x.p.resume(ctx, began, x.again) })
+			m.repeats.Go(func() { x.err = x.p.op.resume(ctx, began, x.again) })
 		default: // the only one
-			x.err = x.p.run(ctx)
+			x.err = x.p.op.run(ctx)
 		}
 	}
 	m.repeats.Wait()
 	for i := range m.parts {
 		if x := &m.parts[i]; x.p != nil {
-			err := x.p.received(x.k, x.err)
+			err := d.received(x.p, x.k, x.err)
 			x.p.end(x.k, err, entries[x.entry].Outs)
 			m.errs[x.entry] = err
-			x.k.keepPush(x.p)
-			x.k.unlockPushes()
+			d.keepPush(x.k, x.p)
+			x.k.unlock()
 		}
 	}
+}
+
+// prepareMany prepares the pushes of all parts, and returns for how many that was possible. The
+// turns of the others are given back.
+func (d *densePath) prepareMany(m *manyPush, by *PushOptions, t trip, entries []Entry) (ready int) {
+	for i := range m.parts {
+		x := &m.parts[i]
+		p := d.takePush(x.k)
+		if err := d.prepare(p, x.k, by, t, &entries[x.entry]); err != nil {
+			m.errs[x.entry] = err
+			d.keepPush(x.k, p)
+			x.k.unlock()
+			continue
+		}
+		x.p = p
+		ready++
+	}
+	return ready
 }
 
 // send sends the messages of all parts that are prepared, and takes what the answers say of each.
@@ -174,9 +166,9 @@ func (m *manyPush) send(ctx context.Context, verb string) {
 	}
 	o := m.opOf(m.used)
 	first := &m.parts[m.messages[0].parts[0]]
-	o.verb, o.key, o.round = verb, first.k.name, first.p.round
+	o.verb, o.key, o.round = verb, first.k.name, first.p.op.round
 	for i := range o.calls {
-		o.calls[i].prepareMany(m.messages[i])
+		m.messages[i].fill(&o.calls[i])
 	}
 	cause := causeOf(o.run(ctx))
 	for _, x := range m.messages[:m.used] {
@@ -190,8 +182,8 @@ func (m *manyPush) send(ctx context.Context, verb string) {
 			continue
 		}
 		if cause != nil { // the call has ended
-			x.err, x.done = &ShardError{Verb: verb, Key: x.k.name, Shard: -1, Round: x.p.round, Err: cause}, true
-			x.p.calls[0].spans.begun = 0
+			x.err, x.done = &ShardError{Verb: verb, Key: x.k.name, Shard: -1, Round: x.p.op.round, Err: cause}, true
+			x.p.op.calls[0].spans.begun = 0
 		} else if x.again == nil {
 			x.again = m.messages[x.message].err
 		}
@@ -214,7 +206,7 @@ func causeOf(err error) error {
 func (m *manyPush) place(i int) {
 	x := &m.parts[i]
 	server := x.k.servers[0].Load()
-	payload, answer := x.p.payloads[0][0], x.p.calls[0].dst
+	payload, answer := x.p.gradient.payloads[0][0], x.p.op.calls[0].dst
 	at := m.used - 1
 	for ; at >= 0; at-- {
 		if c := m.messages[at]; c.server == server && c.in+len(payload) <= manyBytes && c.out+len(answer) <= manyBytes && len(c.parts) < manyKeys {
@@ -241,22 +233,22 @@ func (m *manyPush) place(i int) {
 // opOf returns the op with n calls. Calls do not move in memory, so a larger op is a new one.
 func (m *manyPush) opOf(n int) *op {
 	if n > len(m.calls) {
-		m.op = newOp(m.s.requests, "", "", max(n, 2*len(m.calls)))
+		m.op = newOp(m.requests, "", "", max(n, 2*len(m.calls)))
 		m.calls = m.op.calls
 	}
 	m.op.calls = m.calls[:n]
 	return m.op
 }
 
-// prepareMany makes the call that of a message.
-func (c *call) prepareMany(x *manyMessage) {
+// fill makes a call that of the message.
+func (x *manyMessage) fill(c *call) {
 	c.to = route{way: viaMessage, server: int(x.server), message: x}
 	c.request, c.answer, c.payload, c.dst = &x.head, &x.answer, x.bytes, x.buffer.bytes(x.out)
 	c.origin = &x.head.Pushes[0].Origin
 	for _, i := range x.parts {
 		p := x.many.parts[i].p
-		p.reset()
-		p.calls[0].beginSpan()
+		p.op.reset()
+		p.op.calls[0].beginSpan()
 	}
 }
 
@@ -273,7 +265,7 @@ func (x *manyMessage) stamp() {
 // left notes that the pushes have been sent.
 func (x *manyMessage) left(now int64) {
 	for _, i := range x.parts {
-		x.many.parts[i].p.calls[0].spans.sent.Store(now)
+		x.many.parts[i].p.op.calls[0].spans.sent.Store(now)
 	}
 }
 
@@ -311,7 +303,7 @@ func (x *manyMessage) take() error {
 	rest, values, refused := x.got, a.Values, a.Refused
 	for j, i := range x.parts {
 		part := &x.many.parts[i]
-		c := &part.p.calls[0]
+		c := &part.p.op.calls[0]
 		if x.head.Pushes[j].Answer {
 			v := &values[0]
 			values = values[1:]

@@ -13,6 +13,8 @@ import (
 // An Option changes what Create makes.
 type Option func(*settings)
 
+// settings is what Create was told, and what follows from it. Nothing changes it once the store is
+// made, so all parts of a store read it without a lock.
 type settings struct {
 	timeout   time.Duration
 	logger    *slog.Logger
@@ -20,15 +22,28 @@ type settings struct {
 	bounded   bool
 	anyOrder  bool
 	guard     *Guard
-	local     int // steps in a round; 0: none
-	localSet  bool
-	hostSums  HostSums // empty: as the environment says
-	node      member
-	job       *cluster.Config // from package joining; nil: the environment's
-	getenv    func(string) string
+	// local is the number of steps in a round; 0: workers exchange gradients in each.
+	local    int
+	localSet bool
+	// hostSums is empty where the environment decides.
+	hostSums HostSums
+	// node and job are the membership to use, or the job to join, in place of the environment's.
+	node   member
+	job    *cluster.Config
+	getenv func(string) string
+	// noteEvery is how often the log says whom a call waits for, and how long a server may hold a
+	// request before it must answer with the name of whom it waits for.
 	noteEvery time.Duration
-	native    bool
-	err       error // in the environment
+	// native says that values are sent as they lie in memory.
+	native bool
+	// err is of the environment.
+	err error
+
+	// kind is the store's type, and async, eachDevice and lossless follow from it: each push is a
+	// round; each local device's gradient is compressed by itself, before the sum; compression
+	// is refused.
+	kind                        string
+	async, eachDevice, lossless bool
 }
 
 func newSettings(opts []Option) *settings {
@@ -49,6 +64,18 @@ func newSettings(opts []Option) *settings {
 	}
 	return s
 }
+
+// setKind sets the store's type.
+func (set *settings) setKind(kind string) {
+	set.kind, set.async, set.eachDevice, set.lossless = kind, kind == "dist_async", kind == "device", kind == "local"
+}
+
+// waitMillis is noteEvery for a server.
+func (set *settings) waitMillis() uint32 { return uint32(set.noteEvery.Milliseconds()) }
+
+// pullsApart reports whether a push-pull needs a pull of its own: the answer to a push does not wait
+// for slow workers.
+func (set *settings) pullsApart() bool { return set.async && set.bounded }
 
 // DefaultTimeout is how long a call of a Store waits for others unless WithTimeout says otherwise.
 const DefaultTimeout = 5 * time.Minute

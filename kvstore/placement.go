@@ -2,56 +2,71 @@ package kvstore
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
-
-// A placementSource is a member of a job whose shards may move to other servers, such as
-// *cluster.Node.
-type placementSource interface {
-	Changed() <-chan struct{}
-	Places(ctx context.Context, from uint64) (wire.Places, error)
-}
-
-var _ placementSource = (*cluster.Node)(nil)
 
 // A placementTracker keeps track of which server has which shard, in a job whose shards have
 // backups. When a server is lost it learns which servers take over, and sends these the
 // unreplicated pushes.
 type placementTracker struct {
-	s       *store
-	node    placementSource // nil: shards never move
+	member member
+	// source is the member, where shards may move; nil: they never do.
+	source  placementSource
+	env     placementEnv
 	version atomic.Uint64
-	stale   chan struct{} // holds a token when a key's plan may be older than the newest placement
-	ctx     context.Context
-	cancel  context.CancelFunc
-	work    sync.WaitGroup
+	// stale holds a token when a key's plan may be older than the newest placement.
+	stale  chan struct{}
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
 
-	mu           sync.Mutex // guards the rest
-	keys         map[uint64]*key
-	knownServers map[uint64]bool // nodes that have been sent mode and optimizer
+	mu   sync.Mutex // guards the fields below
+	keys map[uint64]*key
+	// knownServers are the nodes that have been sent mode and optimizer.
+	knownServers map[uint64]bool
 }
 
-// trackPlacement starts the store's placementTracker; close stops it.
-func (s *store) trackPlacement() {
-	p := &placementTracker{s: s, stale: make(chan struct{}, 1), keys: map[uint64]*key{}, knownServers: map[uint64]bool{}}
+// placementEnv is what a placementTracker needs of the rest of a store.
+type placementEnv struct {
+	// moved hears of the shards of a key that are at other servers now.
+	moved func(k *key, shards []int)
+	// resend sends these the unreplicated pushes.
+	resend func(ctx context.Context, k *key, shards []int)
+	// setUp sends mode, guard and optimizer to all servers.
+	setUp func(ctx context.Context) error
+	// joining reports whether this worker does not count yet.
+	joining func() bool
+	logger  *slog.Logger
+}
+
+// newPlacementTracker returns the tracker of a member; start starts it.
+func newPlacementTracker(node member) *placementTracker {
+	p := &placementTracker{member: node, stale: make(chan struct{}, 1), keys: map[uint64]*key{}, knownServers: map[uint64]bool{}}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
-	s.placement = p
-	m := s.node.Membership()
-	node, ok := s.node.(placementSource)
+	m := node.Membership()
+	source, ok := node.(placementSource)
 	if !ok || m.Placement == 0 {
-		return
+		return p
 	}
-	p.node = node
+	p.source = source
 	p.version.Store(m.Placement)
 	for _, n := range m.Nodes {
 		p.knownServers[n.Node] = true
 	}
-	p.work.Go(p.run)
+	return p
+}
+
+// start follows the placement until close.
+func (p *placementTracker) start(env placementEnv) {
+	p.env = env
+	if p.movable() {
+		p.work.Go(p.run)
+	}
 }
 
 func (p *placementTracker) close() {
@@ -60,7 +75,7 @@ func (p *placementTracker) close() {
 }
 
 // movable reports whether shards may move to other servers.
-func (p *placementTracker) movable() bool { return p.node != nil }
+func (p *placementTracker) movable() bool { return p.source != nil }
 
 // track adds a key, whose plan was asked for when the placement was this one.
 func (p *placementTracker) track(k *key, placement uint64) {
@@ -86,15 +101,15 @@ func (p *placementTracker) requestRefresh() {
 func (p *placementTracker) run() {
 	missed := false
 	for {
-		news := p.node.Changed()
-		m := p.s.node.Membership()
+		news := p.source.Changed()
+		m := p.member.Membership()
 		var soon <-chan time.Time
 		if missed || m.Placement > p.version.Load() {
 			if err := p.refresh(); err != nil {
 				if p.ctx.Err() != nil {
 					return
 				}
-				p.s.logger.Warn("kvstore: cannot read the placement of shards; retrying", "err", err)
+				p.env.logger.Warn("kvstore: cannot read the placement of shards; retrying", "err", err)
 				soon = time.After(refreshPause)
 			} else {
 				missed = false
@@ -108,7 +123,7 @@ func (p *placementTracker) run() {
 			missed = true
 		case <-p.ctx.Done():
 			return
-		case <-p.s.node.Done():
+		case <-p.member.Done():
 			return
 		}
 	}
@@ -121,7 +136,7 @@ const refreshPause = 50 * time.Millisecond
 // refresh reads where all shards are, and starts to resend the unreplicated pushes of those that
 // moved.
 func (p *placementTracker) refresh() error {
-	got, err := p.node.Places(p.ctx, 0)
+	got, err := p.source.Places(p.ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -137,13 +152,16 @@ func (p *placementTracker) refresh() error {
 			moved[k] = append(moved[k], int(x.Shard))
 		}
 	}
-	p.version.Store(got.Placement) // stored after the servers: a call that reads this version sends to the new servers
+	// The version is stored after the servers: a call that reads this version sends to the new
+	// servers.
+	p.version.Store(got.Placement)
 	for k, shards := range moved {
-		p.s.hostSums.moved(k, shards)
-		if k.unreplicated.Load() == nil { // of most keys, where there are many; a push that is acknowledged later is sent again by acknowledged
-			continue
+		p.env.moved(k, shards)
+		// Most keys have none, where there are many keys. A push that is acknowledged later
+		// is sent again then (replication.acknowledged).
+		if k.unreplicated.Load() != nil {
+			p.work.Go(func() { p.env.resend(p.ctx, k, shards) })
 		}
-		p.work.Go(func() { k.unreplicated.Load().resend(p.ctx, k, shards) })
 	}
 	return nil
 }
@@ -160,28 +178,12 @@ func (p *placementTracker) setUpNewServers(m *wire.Membership) {
 	}
 	p.knownServers = here
 	p.mu.Unlock()
-	if !fresh || p.s.joining.Load() {
+	if !fresh || p.env.joining() {
 		return
 	}
-	config := ""
-	p.s.mu.Lock()
-	opt := p.s.optimizer
-	p.s.mu.Unlock()
-	if opt != nil {
-		data, err := opt.Encode()
-		if err != nil {
-			return
-		}
-		config = string(data)
-	}
 	p.work.Go(func() {
-		o, err := p.s.optimizerOp("set optimizer on new servers", config)
-		if err == nil {
-			o.background = true
-			err = o.run(p.ctx)
-		}
-		if err != nil && p.ctx.Err() == nil {
-			p.s.logger.Warn("kvstore: cannot set the optimizer on new servers", "err", err)
+		if err := p.env.setUp(p.ctx); err != nil && p.ctx.Err() == nil {
+			p.env.logger.Warn("kvstore: cannot set the optimizer on new servers", "err", err)
 		}
 	})
 }

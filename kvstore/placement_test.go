@@ -81,7 +81,7 @@ func TestPlacesAreAskedForUntilTheyAreKnown(t *testing.T) {
 			time.Sleep(refreshPause)
 		}
 		synctest.Wait()
-		if got := fmt.Sprint(n.asked.Load(), s.keys["x"].servers[0].Load()); got != "4 3" {
+		if got := fmt.Sprint(n.asked.Load(), s.keys.get("x").servers[0].Load()); got != "4 3" {
 			t.Errorf("questions and the shard's server: got %s, want 4 and 3", got)
 		}
 	})

@@ -79,22 +79,31 @@ type ProfilerConfig struct {
 	Spans int
 }
 
-// profiler is a store's profile.
-type profiler struct {
-	mu      sync.Mutex // guards the rest; not held while servers are asked
-	cfg     ProfilerConfig
-	busy    bool // a call of SetProfilerState is under way
-	closed  bool // the store is
-	running *profile
-	begun   uint64 // profiles so far
+// A profiling is a store's Profiler. At most one profile runs, and at most one call changes that.
+type profiling struct {
+	cfg      *settings
+	requests *requests
+	member   *membership
+
+	mu sync.Mutex // guards the rest; not held while servers are asked
+	// config is of the next profile.
+	config ProfilerConfig
+	// busy says that a call of SetProfilerState is under way, and closed that the store is.
+	busy, closed bool
+	running      *profile
+	// begun is the number of profiles so far.
+	begun uint64
 }
 
 // A profile is one that runs.
 type profile struct {
-	cfg     ProfilerConfig
-	id      uint64         // at the servers
-	capture *trace.Capture // of this process; nil: it is not recorded
-	servers []trace.Node   // that record
+	cfg ProfilerConfig
+	// id is what the servers know it by.
+	id uint64
+	// capture is of this process; nil: it is not recorded.
+	capture *trace.Capture
+	// servers are those that record.
+	servers []trace.Node
 }
 
 func (c ProfilerConfig) withDefaults() ProfilerConfig {
@@ -131,48 +140,47 @@ func (c ProfilerConfig) validate() error {
 	return nil
 }
 
-func (s *store) SetProfilerConfig(cfg ProfilerConfig) error {
+// SetProfilerConfig says what is recorded.
+func (p *profiling) SetProfilerConfig(cfg ProfilerConfig) error {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("kvstore: set profiler config: %w", err)
 	}
-	p := &s.profiler
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy || p.running != nil {
 		return errors.New("kvstore: set profiler config: a profile is running; stop it first: SetProfilerState(ctx, ProfilerStop)")
 	}
-	p.cfg = cfg
+	p.config = cfg
 	return nil
 }
 
-func (s *store) SetProfilerState(ctx context.Context, state ProfilerState) error {
+// SetProfilerState begins a profile, or ends it.
+func (p *profiling) SetProfilerState(ctx context.Context, state ProfilerState) error {
 	if state != ProfilerRun && state != ProfilerStop {
 		return fmt.Errorf("kvstore: set profiler state: got %q, want %s or %s", state, ProfilerRun, ProfilerStop)
 	}
 	verb := "profiler " + string(state)
-	x, err := s.takeProfile(state)
+	x, err := p.take(state)
 	if err != nil {
 		return fmt.Errorf("kvstore: %s: %w", verb, err)
 	}
 	if state == ProfilerStop {
-		err = s.stopProfile(ctx, verb, x)
+		err = p.stop(ctx, verb, x)
 		x = nil
-	} else if err = s.runProfile(ctx, verb, x); err != nil {
+	} else if err = p.run(ctx, verb, x); err != nil {
 		x = nil
 	}
-	p := &s.profiler
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.busy, p.running = false, x; p.closed {
-		s.dropRunning()
+		p.dropRunning()
 	}
 	return err
 }
 
-// takeProfile returns the profile to begin or to end, for the call that does so.
-func (s *store) takeProfile(state ProfilerState) (*profile, error) {
-	p := &s.profiler
+// take returns the profile to begin or to end, for the call that does so.
+func (p *profiling) take(state ProfilerState) (*profile, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -190,23 +198,21 @@ func (s *store) takeProfile(state ProfilerState) (*profile, error) {
 		return p.running, nil
 	}
 	p.begun++
-	return &profile{cfg: p.cfg.withDefaults(), id: p.begun}, nil
+	return &profile{cfg: p.config.withDefaults(), id: p.begun}, nil
 }
 
-// dropProfile ends a profile whose store is closed. The servers drop theirs when this worker is no
+// drop ends a profile whose store is closed. The servers drop theirs when this worker is no
 // longer a member.
-func (s *store) dropProfile() {
-	p := &s.profiler
+func (p *profiling) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed = true; !p.busy {
-		s.dropRunning()
+		p.dropRunning()
 	}
 }
 
-// dropRunning drops the profile that runs, if one does. The caller holds profiler.mu.
-func (s *store) dropRunning() {
-	p := &s.profiler
+// dropRunning drops the profile that runs, if one does. The caller holds mu.
+func (p *profiling) dropRunning() {
 	if p.running == nil {
 		return
 	}
@@ -214,34 +220,34 @@ func (s *store) dropRunning() {
 		p.running.capture.Close()
 	}
 	p.running = nil
-	s.logger.Warn("kvstore: the store was closed while a profile was running; the profile is dropped: call SetProfilerState with stop first", "file", p.cfg.Filename)
+	p.cfg.logger.Warn("kvstore: the store was closed while a profile was running; the profile is dropped: call SetProfilerState with stop first", "file", p.config.Filename)
 }
 
-// runProfile begins to record. Nothing records if it returns an error.
-func (s *store) runProfile(ctx context.Context, verb string, x *profile) error {
-	if s.joining.Load() && x.cfg.Process != ProfileWorker {
-		return s.notYet(verb)
+// run begins to record. Nothing records if it returns an error.
+func (p *profiling) run(ctx context.Context, verb string, x *profile) error {
+	if p.member.joining.Load() && x.cfg.Process != ProfileWorker {
+		return p.member.notYet(verb)
 	}
-	if !s.requests.inline && x.cfg.Process != ProfileWorker {
-		m := s.node.Membership()
+	if !p.requests.inline && x.cfg.Process != ProfileWorker {
+		m := p.member.node.Membership()
 		for i := range m.Nodes {
 			if n := &m.Nodes[i]; n.Role == wire.RoleServer && n.Rank >= 0 {
 				x.servers = append(x.servers, trace.Node{ID: n.Node, Role: trace.Server, Rank: int(n.Rank), Host: n.Host, PID: n.PID})
 			}
 		}
-		if err := s.eachProfiledServer(x, func(i int) error { return s.commandProfile(ctx, verb, x, i, wire.ProfileRun) }); err != nil {
-			s.endProfile(x)
+		if err := p.eachServer(x, func(i int) error { return p.command(ctx, verb, x, i, wire.ProfileRun) }); err != nil {
+			p.end(x)
 			return err
 		}
 	}
-	if s.requests.inline || x.cfg.Process != ProfileServer {
-		x.capture = s.requests.trace.Open(trace.Config{Spans: x.cfg.Spans})
+	if p.requests.inline || x.cfg.Process != ProfileServer {
+		x.capture = p.requests.trace.Open(trace.Config{Spans: x.cfg.Spans})
 	}
 	return nil
 }
 
-// stopProfile ends the recording and writes the files of all processes that can be had.
-func (s *store) stopProfile(ctx context.Context, verb string, x *profile) error {
+// stop ends the recording and writes the files of all processes that can be had.
+func (p *profiling) stop(ctx context.Context, verb string, x *profile) error {
 	// Each server ends when its request comes. Only a few answer at once, as each one's spans
 	// take up to 20 MB here.
 	places := make(chan struct{}, 4)
@@ -249,26 +255,26 @@ func (s *store) stopProfile(ctx context.Context, verb string, x *profile) error 
 	if x.capture != nil {
 		x.capture.Close()
 	}
-	go func() { own <- s.writeOwnProfile(verb, x) }()
-	err := s.eachProfiledServer(x, func(i int) error {
-		if err := s.commandProfile(ctx, verb, x, i, wire.ProfileStop); err != nil {
+	go func() { own <- p.writeOwn(verb, x) }()
+	err := p.eachServer(x, func(i int) error {
+		if err := p.command(ctx, verb, x, i, wire.ProfileStop); err != nil {
 			return err
 		}
 		places <- struct{}{}
 		defer func() { <-places }()
-		n, err := s.readProfile(ctx, verb, x, i)
+		n, err := p.read(ctx, verb, x, i)
 		if err != nil {
 			return err
 		}
-		return s.writeProfile(verb, x.cfg.path(trace.Server, n.Rank), n)
+		return p.write(verb, x.cfg.path(trace.Server, n.Rank), n)
 	})
 	err = errors.Join(<-own, err)
-	s.endProfile(x)
+	p.end(x)
 	return err
 }
 
-// eachProfiledServer calls f for all servers at once.
-func (s *store) eachProfiledServer(x *profile, f func(i int) error) error {
+// eachServer calls f for all servers at once.
+func (p *profiling) eachServer(x *profile, f func(i int) error) error {
 	errs := make([]error, len(x.servers))
 	var asking sync.WaitGroup
 	for i := range x.servers {
@@ -278,27 +284,27 @@ func (s *store) eachProfiledServer(x *profile, f func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// endProfile tells the servers that nobody wants the spans any more. One that does not hear of it
+// end tells the servers that nobody wants the spans any more. One that does not hear of it
 // ends by itself, or with this worker's next profile.
-func (s *store) endProfile(x *profile) {
+func (p *profiling) end(x *profile) {
 	ctx, cancel := context.WithTimeout(context.Background(), endProfileTimeout)
 	defer cancel()
-	_ = s.eachProfiledServer(x, func(i int) error { return s.commandProfile(ctx, "profiler end", x, i, wire.ProfileEnd) })
+	_ = p.eachServer(x, func(i int) error { return p.command(ctx, "profiler end", x, i, wire.ProfileEnd) })
 }
 
 // endProfileTimeout is how long a server may take to hear that a profile has ended. It is in
 // nobody's way if it does not.
 const endProfileTimeout = leaveTimeout / 5
 
-func (s *store) commandProfile(ctx context.Context, verb string, x *profile, server int, command uint8) error {
+func (p *profiling) command(ctx context.Context, verb string, x *profile, server int, command uint8) error {
 	head, answer := &wire.Profile{ID: x.id, Command: command, Spans: uint32(x.cfg.Spans)}, &wire.Ack{}
-	return s.askProfiled(ctx, verb, &x.servers[server], head, &head.Origin, answer, &answer.Generation)
+	return p.ask(ctx, verb, &x.servers[server], head, &head.Origin, answer, &answer.Generation)
 }
 
-// askProfiled sends a request to one server. A request to a server that was removed ends without an
+// ask sends a request to one server. A request to a server that was removed ends without an
 // answer, whose generation is 0.
-func (s *store) askProfiled(ctx context.Context, verb string, n *trace.Node, request wire.Message, origin *wire.Origin, answer wire.Message, generation *uint64) error {
-	o := newOp(s.requests, fmt.Sprintf("%s of %v", verb, n), "", 1)
+func (p *profiling) ask(ctx context.Context, verb string, n *trace.Node, request wire.Message, origin *wire.Origin, answer wire.Message, generation *uint64) error {
+	o := newOp(p.requests, fmt.Sprintf("%s of %v", verb, n), "", 1)
 	c := &o.calls[0]
 	c.to.server, c.request, c.origin, c.answer = n.Rank, request, origin, answer
 	if err := o.run(ctx); err != nil {

@@ -21,12 +21,12 @@ func (c ProfilerConfig) path(role string, rank int) string {
 	return filepath.Join(dir, fmt.Sprintf("rank%d_%s", rank, name))
 }
 
-// readProfile fetches a server's spans, which has stopped to record.
-func (s *store) readProfile(ctx context.Context, verb string, x *profile, server int) (trace.Node, error) {
+// read fetches a server's spans, which has stopped to record.
+func (p *profiling) read(ctx context.Context, verb string, x *profile, server int) (trace.Node, error) {
 	n := x.servers[server]
 	for from := uint64(0); ; {
 		head, answer := &wire.ReadProfile{ID: x.id, From: from}, &wire.ProfilePart{}
-		if err := s.askProfiled(ctx, verb, &n, head, &head.Origin, answer, &answer.Generation); err != nil {
+		if err := p.ask(ctx, verb, &n, head, &head.Origin, answer, &answer.Generation); err != nil {
 			return n, err
 		}
 		if answer.Next > answer.Total || answer.Total > MaxProfilerSpans || answer.Next <= from && from < answer.Total {
@@ -49,29 +49,30 @@ func (s *store) readProfile(ctx context.Context, verb string, x *profile, server
 	}
 }
 
-// writeOwnProfile writes what this process has recorded.
-func (s *store) writeOwnProfile(verb string, x *profile) error {
+// writeOwn writes what this process has recorded.
+func (p *profiling) writeOwn(verb string, x *profile) error {
 	if x.capture == nil {
 		return nil
 	}
 	r := x.capture.Take()
-	n := trace.Node{ID: uint64(s.node.ID()), Role: trace.Worker, Rank: s.Rank(), PID: uint32(os.Getpid()), Names: r.Names, Dropped: r.Dropped}
-	m := s.node.Membership()
+	n := trace.Node{ID: uint64(p.member.node.ID()), Role: trace.Worker, Rank: p.member.Rank(), PID: uint32(os.Getpid()), Names: r.Names, Dropped: r.Dropped}
+	m := p.member.node.Membership()
 	for i := range m.Nodes {
 		if m.Nodes[i].Node == n.ID {
 			n.Host = m.Nodes[i].Host
 		}
 	}
-	if !s.requests.inline {
-		offset, bound, _ := s.requests.trace.Clock().Offset()
+	if !p.requests.inline {
+		offset, bound, _ := p.requests.trace.Clock().Offset()
 		n.Offset, n.Bound, n.Spans = offset, bound, r.Spans
-		return s.writeProfile(verb, x.cfg.path(trace.Worker, n.Rank), n)
+		return p.write(verb, x.cfg.path(trace.Worker, n.Rank), n)
 	}
 	if name, err := os.Hostname(); err == nil {
 		n.Host = name
 	}
 	server := n
-	server.ID, server.Role, server.Dropped = n.ID+1, trace.Server, 0 // what was dropped is told once
+	// The worker's node tells what was dropped.
+	server.ID, server.Role, server.Dropped = n.ID+1, trace.Server, 0
 	for _, x := range r.Spans {
 		if x.Kind.OfServer() {
 			server.Spans = append(server.Spans, x)
@@ -79,13 +80,13 @@ func (s *store) writeOwnProfile(verb string, x *profile) error {
 			n.Spans = append(n.Spans, x)
 		}
 	}
-	return s.writeProfile(verb, x.cfg.path(trace.Worker, n.Rank), n, server)
+	return p.write(verb, x.cfg.path(trace.Worker, n.Rank), n, server)
 }
 
-// writeProfile writes a file with the spans of some processes.
-func (s *store) writeProfile(verb, path string, nodes ...trace.Node) error {
+// write writes a file with the spans of some processes.
+func (p *profiling) write(verb, path string, nodes ...trace.Node) error {
 	t := &trace.Timeline{Whole: true, Generator: "paragon kvstore.Profiler", Nodes: nodes, Workers: map[uint64]int{}}
-	m := s.node.Membership()
+	m := p.member.node.Membership()
 	for i := range m.Nodes {
 		if n := &m.Nodes[i]; n.Role == wire.RoleWorker && n.Rank >= 0 {
 			t.Workers[n.Node] = int(n.Rank)

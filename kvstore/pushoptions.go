@@ -69,62 +69,6 @@ type Norms struct {
 	Biased bool
 }
 
-func (s *store) Step(st PushOptions) Pusher { return &pusher{s, st} }
-
-func (s *store) Weighted(weight float32, counted bool) Pusher {
-	return s.Step(PushOptions{Weight: weight, Counted: counted})
-}
-
-func (s *store) MeasuresNorms() bool { return !s.async && !s.compression.Load().feedback() }
-
-func (s *store) Norms(name string) (Norms, bool) {
-	k := s.initialised(name)
-	if k == nil {
-		return Norms{}, false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.norms) == 0 {
-		return Norms{}, false
-	}
-	first := &k.norms[0]
-	n := Norms{Rounds: first.rounds, Count: int(first.Count), Examples: first.Examples, Biased: first.Biased}
-	for i := range k.norms { // in the order of the shards, so that every worker gets the same bits
-		x := &k.norms[i]
-		if x.Count == 0 || x.rounds != first.rounds || x.Count != first.Count || x.Biased != first.Biased || x.Examples != first.Examples {
-			return Norms{}, false // the guard has refused contributions to some shards and not to others
-		}
-		n.MeanSqr += x.MeanSqr
-		n.SqrMean += x.SqrMean
-	}
-	return n, true
-}
-
-// shardNorms are the norms of one shard.
-type shardNorms struct {
-	wire.Norms
-	rounds uint64
-}
-
-// noteNorms records the norms that came with a value. The caller holds mu.
-func (k *key) noteNorms(values []wire.Value) {
-	if k.norms == nil {
-		measured := false
-		for i := range values {
-			measured = measured || values[i].Norms.Count != 0
-		}
-		if !measured {
-			return
-		}
-		k.norms = make([]shardNorms, len(values))
-	}
-	for i := range values {
-		if v := &values[i]; v.Round >= k.norms[i].rounds { // pulls may end in another order than they began
-			k.norms[i] = shardNorms{v.Norms, v.Round}
-		}
-	}
-}
-
 // examples is how many examples a contribution has.
 func (st *PushOptions) examples(verb, key string) (uint64, error) {
 	w := st.Weight
@@ -147,42 +91,9 @@ const (
 	maxWeightExamples = 1 << 24
 )
 
-func (s *store) RoundWeight(name string) float64 {
-	weight, _ := s.roundAmount(name)
-	return weight
-}
-
-func (s *store) RoundExamples(name string) uint64 {
-	_, examples := s.roundAmount(name)
-	return examples
-}
-
-// roundAmount is the weight and the examples of the newest round of a key that this worker has
-// pulled.
-func (s *store) roundAmount(name string) (weight float64, examples uint64) {
-	k := s.initialised(name)
-	if k == nil {
-		return 0, 0
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.weight, k.examples
-}
-
-// noteWeight records the round's weight and examples that came with a value. The caller holds mu.
-func (k *key) noteWeight(values []wire.Value) {
-	rounds, weight, examples := uint64(0), 0.0, uint64(0)
-	for i := range values {
-		rounds, weight, examples = max(rounds, values[i].Round), max(weight, values[i].Weight), max(examples, values[i].Examples)
-	}
-	if rounds >= k.weighed { // pulls may end in another order than they began
-		k.weight, k.examples, k.weighed = weight, examples, rounds
-	}
-}
-
 // stepOf returns what a push of the key says of its step, on the key's first shard. c is the push's
 // compression.
-func (k *key) stepOf(verb string, st *PushOptions, c Compression) (wire.Step, error) {
+func (st *PushOptions) stepOf(verb string, k *key, c Compression) (wire.Step, error) {
 	var w wire.Step
 	if st.Factor != nil {
 		f := st.Factor(k.name)
@@ -212,9 +123,9 @@ func (k *key) stepOf(verb string, st *PushOptions, c Compression) (wire.Step, er
 		return w, nil
 	}
 	switch {
-	case k.s.async:
-		return w, keyError(verb, k.name, ErrUnsupported, "the norms of gradients cannot be measured in a store of type %q, whose rounds have one contribution; use dist_sync", k.s.kind)
-	case k.form != wire.FormDense:
+	case k.env.async:
+		return w, keyError(verb, k.name, ErrUnsupported, "the norms of gradients cannot be measured in a store of type %q, whose rounds have one contribution; use dist_sync", k.env.kind)
+	case !k.dense():
 		return w, keyError(verb, k.name, ErrUnsupported, "the norms of keys of rows are not measured; push them with PushOptions without Measure")
 	case c.feedback():
 		return w, keyError(verb, k.name, ErrUnsupported, "norms cannot be measured of gradients compressed with %s: what the servers get is not this step's gradient; "+

@@ -68,12 +68,21 @@ type GPUReport struct {
 	Power       float64 // W
 }
 
-// Trace takes the spans of this process.
-func (s *store) Trace() *trace.Recorder { return s.requests.trace }
+// A reports takes what a training loop says of itself.
+type reports struct {
+	recorder *telemetry.Recorder
+	trace    *trace.Recorder
+}
 
-func (s *store) ReportStep(r StepReport) {
-	s.requests.trace.StepDone()
-	c := s.node.Recorder()
+var _ trace.Owner = (*reports)(nil)
+
+// Trace takes the spans of this process.
+func (r *reports) Trace() *trace.Recorder { return r.trace }
+
+// ReportStep reports a step.
+func (s *reports) ReportStep(r StepReport) {
+	s.trace.StepDone()
+	c := s.recorder
 	total := r.Total.Seconds()
 	c.Add(telemetry.Steps, 1)
 	c.Add(telemetry.Examples, float64(max(0, r.Examples)))
@@ -84,7 +93,7 @@ func (s *store) ReportStep(r StepReport) {
 	c.Add(telemetry.DataSeconds, seconds(r.Data))
 	c.Add(telemetry.SaveSeconds, seconds(r.Save))
 	c.Set(telemetry.Epoch, float64(r.Epoch))
-	if r.Examples > 0 { // a NaN is a loss, too
+	if r.Examples > 0 {
 		c.Set(telemetry.Loss, r.Loss)
 	}
 	setKnown(c, telemetry.LearningRate, r.LearningRate)
@@ -93,17 +102,18 @@ func (s *store) ReportStep(r StepReport) {
 		c.Set(telemetry.GlobalBatch, float64(r.GlobalBatch))
 	}
 	c.Set(telemetry.LastStepTime, unixSeconds())
-	if clock := s.requests.trace.Clock(); clock != nil {
+	if clock := s.trace.Clock(); clock != nil {
 		c.AddStep(telemetry.Step{End: clock.Now() / 1000, Total: r.Total, Compute: r.Compute, Wait: r.Wait, Data: r.Data, Save: r.Save})
 	}
 }
 
-func (s *store) ReportEvaluation(e Evaluation) {
+// ReportEvaluation reports an evaluation.
+func (s *reports) ReportEvaluation(e Evaluation) {
 	others := make([]telemetry.Score, len(e.Others))
-	for i, s := range e.Others {
-		others[i] = telemetry.Score(s)
+	for i, score := range e.Others {
+		others[i] = telemetry.Score(score)
 	}
-	c := s.node.Recorder()
+	c := s.recorder
 	c.SetTogether(func() {
 		c.Set(telemetry.TestLoss, e.Loss)
 		c.Set(telemetry.TestAccuracy, e.Accuracy)
@@ -111,23 +121,23 @@ func (s *store) ReportEvaluation(e Evaluation) {
 	})
 }
 
-func (s *store) ReportCheckpoint(took time.Duration) {
-	c := s.node.Recorder()
+func (s *reports) ReportCheckpoint(took time.Duration) {
+	c := s.recorder
 	c.Add(telemetry.Checkpoints, 1)
 	c.Set(telemetry.CheckpointTime, unixSeconds())
 	c.Set(telemetry.SaveDuration, seconds(took))
 }
 
-func (s *store) ReportCheckpointFolder(there bool) {
+func (s *reports) ReportCheckpointFolder(there bool) {
 	x := 0.0
 	if there {
 		x = 1
 	}
-	s.node.Recorder().Set(telemetry.CheckpointFolder, x)
+	s.recorder.Set(telemetry.CheckpointFolder, x)
 }
 
-func (s *store) ReportGPUs(gpus []GPUReport) {
-	c := s.node.Recorder()
+func (s *reports) ReportGPUs(gpus []GPUReport) {
+	c := s.recorder
 	for i, g := range gpus {
 		c.SetAt(telemetry.GPUMemoryUsed, i, g.MemoryUsed)
 		c.SetAt(telemetry.GPUMemoryTotal, i, g.MemoryTotal)
@@ -137,7 +147,7 @@ func (s *store) ReportGPUs(gpus []GPUReport) {
 	}
 }
 
-func (s *store) ReportCheckpointFailure() { s.node.Recorder().Add(telemetry.CheckpointFailures, 1) }
+func (s *reports) ReportCheckpointFailure() { s.recorder.Add(telemetry.CheckpointFailures, 1) }
 
 // seconds is a time that a counter can take.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }

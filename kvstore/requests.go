@@ -71,6 +71,15 @@ func (r *requests) everyServer(ctx context.Context, verb string, fill func(c *ca
 	return r.toEveryServer(verb, fill).run(ctx)
 }
 
+// background returns an op with one request about a shard, which the store makes by itself for a sum
+// of its host.
+func (r *requests) background(k *key, shard int) *op {
+	o := newOp(r, "push-pull of this host's sum", k.name, 1)
+	o.background = true
+	o.calls[0].aim(k, shard)
+	return o
+}
+
 // shardsAtOnce is how many shards of a key are initialised, read or written at one time: enough to
 // keep servers and connections busy, few enough to bound the memory.
 const shardsAtOnce = 16
@@ -80,7 +89,7 @@ const shardsAtOnce = 16
 func (r *requests) everyShard(ctx context.Context, verb string, k *key, fill, done func(c *call, i int) error) error {
 	for from := 0; from < len(k.shards); from += shardsAtOnce {
 		o := newOp(r, verb, k.name, min(shardsAtOnce, len(k.shards)-from))
-		_, o.round = k.wanted()
+		_, o.round = k.rounds.wanted()
 		for j := range o.calls {
 			c := &o.calls[j]
 			c.aim(k, from+j)

@@ -18,11 +18,19 @@ type Residuals struct {
 	Values map[string][][]float32
 }
 
-func (s *store) Residuals(ctx context.Context) (Residuals, error) {
-	now := s.residualCompression()
+// A residualStates reads and replaces the residuals of all keys.
+type residualStates struct {
+	cfg   *settings
+	keys  *keyTable
+	rules *roundRules
+}
+
+// Residuals returns a copy of what compressed pushes have left out.
+func (s *residualStates) Residuals(ctx context.Context) (Residuals, error) {
+	now := s.rules.residualCompression()
 	r := Residuals{Compression: now, Values: map[string][][]float32{}}
-	for _, k := range s.sorted() {
-		if err := k.lockPushes(ctx, "residuals"); err != nil {
+	for _, k := range s.keys.sorted() {
+		if err := k.lock(ctx, "residuals"); err != nil {
 			return Residuals{}, err
 		}
 		if k.feedback != nil && k.feedback.using == now {
@@ -30,20 +38,21 @@ func (s *store) Residuals(ctx context.Context) (Residuals, error) {
 				r.Values[k.name] = append(r.Values[k.name], slices.Clone(values))
 			}
 		}
-		k.unlockPushes()
+		k.unlock()
 	}
 	return r, nil
 }
 
-func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
-	now := s.residualCompression()
+// SetResiduals restores residuals.
+func (s *residualStates) SetResiduals(ctx context.Context, r Residuals) error {
+	now := s.rules.residualCompression()
 	if was := r.Compression.withDefaults().forResiduals(); was != now && len(r.Values) > 0 {
 		return fmt.Errorf("kvstore: set residuals: %w: got those of compression %v, want %v as set now", ErrConflict, was, now)
 	}
 	if !now.feedback() && len(r.Values) > 0 {
 		return fmt.Errorf("kvstore: set residuals: %w: compression %v has none, got those of %d keys", ErrConflict, now, len(r.Values))
 	}
-	keys := s.sorted()
+	keys := s.keys.sorted()
 	found := 0
 	for _, k := range keys { // check everything before anything changes
 		devices, ok := r.Values[k.name]
@@ -51,10 +60,10 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 			continue
 		}
 		found++
-		if k.form != wire.FormDense || k.rule == wire.RuleAverage {
+		if !k.dense() || k.rule == wire.RuleAverage {
 			return keyError("set residuals", k.name, ErrUnsupported, "its pushes are never compressed")
 		}
-		if len(devices) > 1 && !s.eachDevice {
+		if len(devices) > 1 && !s.cfg.eachDevice {
 			return keyError("set residuals", k.name, ErrConflict, "got those of %d devices, want one: their sum is compressed", len(devices))
 		}
 		if err := k.checkSizes("set residuals", "device", devices); err != nil {
@@ -70,7 +79,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 		return fmt.Errorf("kvstore: set residuals: %w: %d of %d keys are not initialised here", ErrUnknownKey, len(r.Values)-found, len(r.Values))
 	}
 	for _, k := range keys {
-		if err := k.lockPushes(ctx, "set residuals"); err != nil {
+		if err := k.lock(ctx, "set residuals"); err != nil {
 			return err
 		}
 		k.dropResiduals()
@@ -81,20 +90,7 @@ func (s *store) SetResiduals(ctx context.Context, r Residuals) error {
 				f.residuals = append(f.residuals, slices.Clone(values))
 			}
 		}
-		k.unlockPushes()
+		k.unlock()
 	}
 	return nil
-}
-
-// dropResiduals sets the key's residuals to zero. The caller holds pushLock.
-func (k *key) dropResiduals() {
-	k.feedback = nil
-	if k.push != nil {
-		k.push.encoded = false
-	}
-}
-
-// residualCompression is the current compression, as far as residuals depend on it.
-func (s *store) residualCompression() Compression {
-	return s.compression.Load().forResiduals()
 }

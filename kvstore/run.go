@@ -4,16 +4,17 @@ package kvstore
 // new job of the same run, so that it goes on from the checkpoints of this run, and of no other
 // one. worker.Fit sees to that.
 type Run struct {
-	ID    string // empty: launch did not start the job
-	Again bool   // launch has started the job again by itself. False as well where PARAGON_RESUME=1 was set from the beginning
+	// ID is empty where launch did not start the job.
+	ID string
+	// Again says that launch has started the job again by itself. It is false as well where
+	// PARAGON_RESUME=1 was set from the beginning.
+	Again bool
 }
 
 // RunOf is the run of the store's job.
 func RunOf(s Store) Run {
 	if own, ok := s.(*store); ok {
-		if n, ok := own.node.(interface {
-			Run() (id string, again bool)
-		}); ok {
+		if n, ok := own.membership.node.(runMember); ok {
 			id, again := n.Run()
 			return Run{id, again}
 		}

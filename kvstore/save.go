@@ -4,13 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/observe/shown"
-	"github.com/paragon-train/paragon/internal/store/wire"
-	"github.com/paragon-train/paragon/optim"
 )
 
 // Save writes a safetensors file. For each key it has the tensor "<key>" (with the shape given to
@@ -41,11 +36,25 @@ type savedKey struct {
 	Table     string   `json:"table,omitempty"` // JSON of shard.Table
 	Shape     []int    `json:"shape,omitzero"`  // of a dense key; nil: not known
 
-	tensor string // the tensor's name in the file, if it is not Name
+	// tensor is the tensor's name in the file, if it is not Name.
+	tensor string
 }
 
-func (s *store) Save(ctx context.Context, uri string) error {
-	if err := checkTarget(uri); err != nil { // before any request to the servers
+// A checkpoints writes the job's state into files, and reads it back.
+type checkpoints struct {
+	cfg         *settings
+	requests    *requests
+	member      *membership
+	keys        *keyTable
+	rules       *roundRules
+	initialiser *initialiser
+	control     *control
+	states      *shardStates
+}
+
+// Save writes all parameters and optimizer state into one file.
+func (s *checkpoints) Save(ctx context.Context, uri string) error {
+	if err := checkTarget(uri); err != nil {
 		return fmt.Errorf("kvstore: save %s: %w", uri, err)
 	}
 	n, err := s.Snapshot(ctx)
@@ -68,7 +77,8 @@ func slotName(key, slot string) string { return key + "/" + slot }
 type keyState struct {
 	savedKey
 	values [][]float32
-	open   *openState // of an open vocabulary, in place of values
+	// open is of an open vocabulary, in place of values.
+	open *openState
 }
 
 func (k *savedKey) shape() []int {
@@ -83,87 +93,3 @@ func (k *savedKey) shape() []int {
 
 // maxSlots bounds the slots in a file's metadata; no optimizer has as many.
 const maxSlots = 4
-
-// read reads a key's value and slots from its shards, as of the last round that this worker has
-// pushed to, and the optimizer's JSON.
-func (k *key) read(ctx context.Context) (*keyState, string, error) {
-	if k.form == wire.FormOpen {
-		return k.readOpen(ctx)
-	}
-	slots := maxSlots
-	k.s.mu.Lock()
-	if cfg := k.s.optimizer; cfg != nil {
-		if o, err := optim.New(*cfg); err == nil {
-			slots = len(o.SlotNames())
-		}
-	}
-	k.s.mu.Unlock()
-	if k.rule == wire.RuleAverage {
-		slots = 0
-	}
-	seq, round := k.wanted()
-	state := &keyState{savedKey: savedKey{Name: k.name, Form: "dense", Average: k.rule == wire.RuleAverage, Size: uint64(k.size),
-		RowLength: uint64(k.rowLen), Round: round, Table: k.table, Shape: k.shapeOf()}}
-	if k.form == wire.FormRows {
-		state.Form = "rows"
-	}
-	config := ""
-	fill := func(c *call, i int) error {
-		head := &wire.ReadState{Origin: k.origin(i, seq), Round: round, WaitMillis: k.s.waitMillis()}
-		c.request, c.origin, c.answer = head, &head.Origin, &wire.State{}
-		size := 4 * int(k.shards[i].Length)
-		if err := k.fitsFrame("save", i, size); err != nil {
-			return err
-		}
-		var r alignedBuffer
-		c.dst = r.bytes(min(size*(1+slots), wire.MaxPayload))
-		return nil
-	}
-	done := func(c *call, i int) error {
-		st := c.answer.(*wire.State)
-		n := int(k.shards[i].Length)
-		fail := func(cause error, format string, args ...any) error {
-			return &ShardError{Verb: "save", Key: k.name, Shard: i, Round: round, Peer: c.peer(), Err: fmt.Errorf("%w: "+format, append([]any{cause}, args...)...)}
-		}
-		if st.N != uint64(n) || len(c.got) != 4*n*(1+len(st.Slots)) {
-			return fail(ErrSize, "got %d values with %d slots in %d bytes, want %d values", st.N, len(st.Slots), len(c.got), n)
-		}
-		if i == 0 {
-			state.Slots, config = st.Slots, st.Config
-			state.values = make([][]float32, 1+len(st.Slots))
-			for j := range state.values {
-				state.values[j] = make([]float32, k.size)
-			}
-			if k.s.async {
-				state.Round = st.Round
-			}
-		}
-		if !slices.Equal(st.Slots, state.Slots) {
-			return fail(ErrConflict, "got slots %s, want %s as shard 0", shown.Names(st.Slots), shown.Names(state.Slots))
-		}
-		if !k.s.async && st.Round != round {
-			return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
-		}
-		for j, values := range state.values {
-			part := c.got[4*n*j : 4*n*(j+1)]
-			if k.s.native {
-				k.putShardValues(i, values, viewFloats(part))
-				continue
-			}
-			own := make([]float32, n)
-			decodeFloats(false, own, part)
-			k.putShardValues(i, values, own)
-		}
-		c.got, c.dst = nil, nil
-		return nil
-	}
-	if err := k.s.requests.everyShard(ctx, "save", k, fill, done); err != nil {
-		return nil, "", err
-	}
-	return state, config, nil
-}
-
-// viewFloats views the bytes of an alignedBuffer as values in this machine's byte order.
-func viewFloats(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
-}

@@ -9,8 +9,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-func (s *store) SetShape(key string, shape ...int) error {
-	k, err := s.lookup("set shape", key, wire.FormDense)
+// SetShape sets the shape of a dense key's tensor.
+func (s *initialiser) SetShape(key string, shape ...int) error {
+	k, err := s.keys.lookup("set shape", key, wire.FormDense)
 	if err != nil {
 		return err
 	}
@@ -22,7 +23,8 @@ func (s *store) SetShape(key string, shape ...int) error {
 	if !sameShape(k.shape, shape) {
 		return keyError("set shape", key, ErrSize, "got %v, want %v as set before", shape, k.shape)
 	}
-	k.learnShape(append([]int{}, shape...)) // not nil, even for a scalar: nil means not known
+	// The copy is not nil, even for a scalar: nil means not known.
+	k.learnShape(append([]int{}, shape...))
 	return nil
 }
 

@@ -17,26 +17,28 @@ import (
 
 // A Snapshot is what Save would have written at one moment, in this worker's memory.
 type Snapshot struct {
-	done    chan struct{} // closed when all has been read; the fields below are set before
+	// done is closed when all has been read. The fields below are set before.
+	done    chan struct{}
 	err     error
 	keys    []savedKey
 	tensors []checkpoint.Tensor
-	config  string // JSON of the optimizer
+	config  string // the optimizer's JSON
 }
 
 // snapshotReads is how many keys are read at once: enough to keep the servers busy, few enough that
 // the first keys are free for their next push soon.
 const snapshotReads = 4
 
-func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
+// Snapshot starts to read what Save would write now.
+func (s *checkpoints) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if !s.requests.flight.enter(false) {
 		return nil, fmt.Errorf("kvstore: snapshot: %w", ErrClosed)
 	}
-	keys := s.sorted()
+	keys := s.keys.sorted()
 	for i, k := range keys {
-		if err := k.lockPushes(ctx, "snapshot"); err != nil {
+		if err := k.lock(ctx, "snapshot"); err != nil {
 			for _, k := range keys[:i] {
-				k.unlockPushes()
+				k.unlock()
 			}
 			s.requests.flight.leave(false)
 			return nil, err
@@ -46,14 +48,14 @@ func (s *store) Snapshot(ctx context.Context) (*Snapshot, error) {
 	go func() {
 		defer close(n.done)
 		defer s.requests.flight.leave(false)
-		n.err = n.read(ctx, keys)
+		n.err = n.read(ctx, keys, s.states)
 	}()
 	return n, nil
 }
 
-// read reads the keys, whose pushLock the caller holds, and unlocks each when it is read. Gradients
+// read reads the keys, whose turns the caller holds, and gives each back when it is read. Gradients
 // of the last layers are pushed first, so keys that were initialised last are read first.
-func (n *Snapshot) read(ctx context.Context, keys []*key) error {
+func (n *Snapshot) read(ctx context.Context, keys []*key, from *shardStates) error {
 	type part struct {
 		state  *keyState
 		config string
@@ -66,8 +68,8 @@ func (n *Snapshot) read(ctx context.Context, keys []*key) error {
 	group.SetLimit(snapshotReads)
 	for _, k := range slices.SortedFunc(slices.Values(keys), func(a, b *key) int { return cmp.Compare(b.id, a.id) }) {
 		group.Go(func() (err error) {
-			defer k.unlockPushes()
-			parts[k].state, parts[k].config, err = k.read(ctx)
+			defer k.unlock()
+			parts[k].state, parts[k].config, err = from.read(ctx, k)
 			return err
 		})
 	}
@@ -96,7 +98,8 @@ func (n *Snapshot) Write(ctx context.Context, uri string) error {
 		err = checkpoint.SaveURI(ctx, uri, meta, n.tensors)
 	}
 	if err != nil {
-		return fmt.Errorf("kvstore: save: %w", wrapUnsupported(err)) // the error names the path
+		// The error names the path.
+		return fmt.Errorf("kvstore: save: %w", wrapUnsupported(err))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"sync/atomic"
 
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
-	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A Staleness says how old a value was, in dist_async. For a key with several shards each number is
@@ -22,16 +21,6 @@ type Staleness struct {
 	Lead uint64
 }
 
-func (s *store) Staleness(name string) Staleness {
-	k := s.initialised(name)
-	if k == nil {
-		return Staleness{}
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.staleness
-}
-
 // missedUpdates sums up Staleness.Missed over the pulls of an asynchronous store.
 type missedUpdates struct{ pulls, sum, most atomic.Uint64 }
 
@@ -47,23 +36,5 @@ func (m *missedUpdates) collect(r *telemetry.Recorder) {
 	if n := m.pulls.Load(); n > 0 {
 		r.Set(telemetry.StalenessMean, float64(m.sum.Load())/float64(n))
 		r.Set(telemetry.StalenessMax, float64(m.most.Load()))
-	}
-}
-
-// pulled records what the answers of a pull say about the value.
-func (k *key) pulled(values []wire.Value) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.staleness = Staleness{}
-	k.noteLimits(values)
-	k.noteNorms(values)
-	k.noteWeight(values)
-	for i := range values {
-		k.noteCaught(i, &values[i])
-		v, s := &values[i], &k.staleness
-		s.Round, s.Missed, s.Lead = max(s.Round, v.Round), max(s.Missed, v.Missed), max(s.Lead, v.Lead)
-	}
-	if k.s.async {
-		k.s.missed.add(k.staleness.Missed)
 	}
 }

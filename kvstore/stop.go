@@ -21,24 +21,3 @@ type Stopper interface {
 	// repeated.
 	ReportStopped(ctx context.Context, steps uint64, reason string) error
 }
-
-// stopping has the methods of a member of a job that may be asked to stop.
-type stopping interface {
-	StopRequested() <-chan struct{}
-	Stopped(ctx context.Context, steps uint64, reason string) error
-}
-
-func (s *store) StopRequested() <-chan struct{} {
-	if n, ok := s.node.(stopping); ok {
-		return n.StopRequested()
-	}
-	return nil // a job within this process is stopped by nobody else
-}
-
-func (s *store) ReportStopped(ctx context.Context, steps uint64, reason string) error {
-	n, ok := s.node.(stopping)
-	if !ok {
-		return nil
-	}
-	return s.requests.ask(ctx, "report stopped", func(ctx context.Context) error { return n.Stopped(ctx, steps, reason) })
-}

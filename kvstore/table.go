@@ -45,7 +45,8 @@ type Initializer struct {
 // Validate returns an error that names the field, the value and the rule.
 func (i Initializer) Validate() error { return shard.Initializer(i).Validate() }
 
-func (s *store) InitTable(ctx context.Context, key string, t Table) error {
+// InitTable is InitRows for a table that the servers make.
+func (s *initialiser) InitTable(ctx context.Context, key string, t Table) error {
 	size := uint64(0)
 	switch {
 	case t.RowLen <= 0:
@@ -69,11 +70,12 @@ func (s *store) InitTable(ctx context.Context, key string, t Table) error {
 // A Usage is what one server holds for the job, in bytes of memory taken.
 type Usage struct {
 	Server int    // rank
-	Shards uint64 // shards of all keys
-	Rows   uint64 // rows of open vocabularies
+	Shards uint64 // of all keys
+	Rows   uint64 // of open vocabularies
 	Values uint64 // bytes of values
 	State  uint64 // bytes of the optimizer's state
-	Index  uint64 // bytes of the index from IDs to rows, for open vocabularies
+	// Index is the bytes of the index from IDs to rows, for open vocabularies.
+	Index uint64
 	// Caught has the number of contributions that the server's guard has refused and clipped,
 	// by worker, including workers that have left.
 	Caught []CaughtCount
@@ -87,24 +89,4 @@ type CaughtCount struct {
 	Host    string
 	Refused uint64
 	Clipped uint64
-}
-
-func (s *store) Usage(ctx context.Context) ([]Usage, error) {
-	var answers []*wire.Usage
-	err := s.requests.everyServer(ctx, "usage", func(c *call) {
-		head, answer := &wire.ReadUsage{}, &wire.Usage{}
-		answers = append(answers, answer)
-		c.request, c.origin, c.answer = head, &head.Origin, answer
-	})
-	if err != nil {
-		return nil, err
-	}
-	list := make([]Usage, len(answers))
-	for i, a := range answers {
-		list[i] = Usage{Server: i, Shards: a.Shards, Rows: a.Rows, Values: a.Values, State: a.State, Index: a.Index}
-		for _, c := range a.Caught {
-			list[i].Caught = append(list[i].Caught, CaughtCount{Node: NodeID(c.Node), Rank: c.Rank, Host: c.Host, Refused: c.Refused, Clipped: c.Clipped})
-		}
-	}
-	return list, nil
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/internal/observe/shown"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
@@ -29,71 +28,88 @@ type openState struct {
 	values [][]float32 // the value, then the slots
 }
 
-// readOpen is read for an open vocabulary: page after page from each shard, shardsAtOnce shards at
-// a time.
-func (k *key) readOpen(ctx context.Context) (*keyState, string, error) {
-	seq, round := k.wanted()
-	state := &keyState{savedKey: savedKey{Name: k.name, Form: "open", RowLength: uint64(k.rowLen), Round: round, Table: k.table}}
-	all := &openState{rowLen: k.rowLen}
-	state.open = all
-	config, known := "", false
-	count := uint64(max(pageBytes/shard.OpenPayloadSize(1, k.rowLen, maxSlots), 1))
-	from := make([]uint64, len(k.shards))
-	left := make([]bool, len(k.shards))
-	servers := make([]int, len(k.shards))
-	for i := range left {
-		left[i] = true
+// An openReading reads an open vocabulary, page after page from each shard.
+type openReading struct {
+	k     *key
+	async bool
+	state *keyState
+	// config is the optimizer's JSON, and known says that an answer has said it.
+	config string
+	known  bool
+	// round is the one that was asked for.
+	round uint64
+	// from, left and servers are by shard: the first row of the next page, whether there is one,
+	// and who answered last.
+	from    []uint64
+	left    []bool
+	servers []int
+}
+
+// readOpen is read for an open vocabulary.
+func (s *shardStates) readOpen(ctx context.Context, k *key) (*keyState, string, error) {
+	seq, round := k.rounds.wanted()
+	n := len(k.shards)
+	r := &openReading{k: k, async: s.cfg.async, round: round, from: make([]uint64, n), left: make([]bool, n), servers: make([]int, n),
+		state: &keyState{savedKey: savedKey{Name: k.name, Form: "open", RowLength: uint64(k.rowLen), Round: round, Table: k.table},
+			open: &openState{rowLen: k.rowLen}}}
+	for i := range r.left {
+		r.left[i] = true
 	}
-	for slices.Contains(left, true) {
-		fill := func(c *call, i int) error {
-			head := &wire.ReadRows{Origin: k.origin(i, seq), Round: round, From: from[i], Count: count, WaitMillis: k.s.waitMillis()}
-			if !left[i] {
-				head.Count = 0
-			}
-			c.request, c.origin, c.answer = head, &head.Origin, &wire.Rows{}
-			var r alignedBuffer
-			c.dst = r.bytes(shard.OpenPayloadSize(int(head.Count), k.rowLen, maxSlots))
-			return nil
+	count := uint64(max(pageBytes/shard.OpenPayloadSize(1, k.rowLen, maxSlots), 1))
+	fill := func(c *call, i int) error {
+		head := &wire.ReadRows{Origin: k.origin(i, seq), Round: round, From: r.from[i], Count: count, WaitMillis: s.cfg.waitMillis()}
+		if !r.left[i] {
+			head.Count = 0
 		}
-		done := func(c *call, i int) error {
-			st := c.answer.(*wire.Rows)
-			fail := func(cause error, format string, args ...any) error {
-				return &ShardError{Verb: "save", Key: k.name, Shard: i, Round: round, Peer: c.peer(), Err: fmt.Errorf("%w: "+format, append([]any{cause}, args...)...)}
-			}
-			rows := int(min(st.Rows, math.MaxInt32))
-			if len(st.Slots) > maxSlots || len(c.got) != shard.OpenPayloadSize(rows, k.rowLen, len(st.Slots)) {
-				return fail(ErrSize, "got %d rows with %d slots in %d bytes", st.Rows, len(st.Slots), len(c.got))
-			}
-			if !known {
-				known = true
-				state.Slots, config = st.Slots, st.Config
-				all.values = make([][]float32, 1+len(st.Slots))
-				if k.s.async {
-					state.Round = st.Round
-				}
-			}
-			if !slices.Equal(st.Slots, state.Slots) {
-				return fail(ErrConflict, "got slots %s, want %s as shard 0", shown.Names(st.Slots), shown.Names(state.Slots))
-			}
-			if !k.s.async && st.Round != round {
-				return fail(ErrConflict, "got the state after round %d: this worker pushed while it saved", st.Round)
-			}
-			if from[i] > 0 && servers[i] != c.to.rank() { // another server may hold the rows in another order
-				return fail(ErrConflict, "the first rows came from server %d, which has left the job; save again", servers[i])
-			}
-			servers[i] = c.to.rank()
-			all.add(c.got, rows)
-			from[i] += st.Rows
-			left[i] = left[i] && st.Rows > 0 && from[i] < st.Total
-			c.got, c.dst = nil, nil
-			return nil
-		}
-		if err := k.s.requests.everyShard(ctx, "save", k, fill, done); err != nil {
+		c.request, c.origin, c.answer = head, &head.Origin, &wire.Rows{}
+		var b alignedBuffer
+		c.dst = b.bytes(shard.OpenPayloadSize(int(head.Count), k.rowLen, maxSlots))
+		return nil
+	}
+	for slices.Contains(r.left, true) {
+		if err := s.requests.everyShard(ctx, "save", k, fill, r.took); err != nil {
 			return nil, "", err
 		}
 	}
-	state.Size = uint64(len(all.ids)) * uint64(k.rowLen)
-	return state, config, nil
+	r.state.Size = uint64(len(r.state.open.ids)) * uint64(k.rowLen)
+	return r.state, r.config, nil
+}
+
+// took takes a page of shard i.
+func (r *openReading) took(c *call, i int) error {
+	if err := r.take(c, i); err != nil {
+		return &ShardError{Verb: "save", Key: r.k.name, Shard: i, Round: r.round, Peer: c.peer(), Err: err}
+	}
+	c.got, c.dst = nil, nil
+	return nil
+}
+
+func (r *openReading) take(c *call, i int) error {
+	st, all := c.answer.(*wire.Rows), r.state.open
+	rows := int(min(st.Rows, math.MaxInt32))
+	if len(st.Slots) > maxSlots || len(c.got) != shard.OpenPayloadSize(rows, r.k.rowLen, len(st.Slots)) {
+		return fmt.Errorf("%w: got %d rows with %d slots in %d bytes", ErrSize, st.Rows, len(st.Slots), len(c.got))
+	}
+	if !r.known {
+		r.known = true
+		r.state.Slots, r.config = st.Slots, st.Config
+		all.values = make([][]float32, 1+len(st.Slots))
+		if r.async {
+			r.state.Round = st.Round
+		}
+	}
+	if err := r.state.checkShard(st.Slots, st.Round, r.round, r.async); err != nil {
+		return err
+	}
+	// Another server may hold the rows in another order.
+	if r.from[i] > 0 && r.servers[i] != c.to.rank() {
+		return fmt.Errorf("%w: the first rows came from server %d, which has left the job; save again", ErrConflict, r.servers[i])
+	}
+	r.servers[i] = c.to.rank()
+	all.add(c.got, rows)
+	r.from[i] += st.Rows
+	r.left[i] = r.left[i] && st.Rows > 0 && r.from[i] < st.Total
+	return nil
 }
 
 // add appends an answer's rows.
@@ -149,30 +165,17 @@ func (o *openState) tensors(k *savedKey) []checkpoint.Tensor {
 }
 
 // writeOpen is write for an open vocabulary.
-func (k *key) writeOpen(ctx context.Context, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
-	rows := int(x.Size / x.RowLength)
-	ids := make([]int64, rows)
+func (s *shardStates) writeOpen(ctx context.Context, k *key, file *checkpoint.File, x *savedKey, opt *optim.Optimizer) error {
+	ids := make([]int64, int(x.Size/x.RowLength))
 	if err := file.ReadInt64s(idsName(x.Name), ids); err != nil {
 		return keyError("load", x.Name, err, "")
 	}
-	slots := x.Slots
-	tensors := make([][]float32, 1+len(slots))
-	for i := range tensors {
-		name := x.Name
-		if i > 0 {
-			name = slotName(x.Name, slots[i-1])
-		}
-		tensors[i] = make([]float32, x.Size)
-		if err := file.ReadFloat32s(name, tensors[i]); err != nil {
-			return keyError("load", x.Name, err, "")
-		}
+	slots, tensors, err := x.readTensors(file, int(x.Size), opt)
+	if err != nil {
+		return err
 	}
-	if opt != nil {
-		for _, slot := range opt.NewState(int(x.Size)).Slots {
-			slots, tensors = append(slots[:len(slots):len(slots)], slot.Name), append(tensors, slot.Values)
-		}
-	}
-	mine := make([][]int32, len(k.shards)) // by shard: indices of its rows
+	// mine has for each shard the indices of its rows.
+	mine := make([][]int32, len(k.shards))
 	for i, id := range ids {
 		to, _ := k.spread.Of(id)
 		mine[to] = append(mine[to], int32(i))
@@ -183,7 +186,7 @@ func (k *key) writeOpen(ctx context.Context, file *checkpoint.File, x *savedKey,
 		pages = max(pages, (len(m)+each-1)/each)
 	}
 	for page := range pages {
-		err := k.s.requests.everyShard(ctx, "load", k, func(c *call, i int) error {
+		err := s.requests.everyShard(ctx, "load", k, func(c *call, i int) error {
 			part := mine[i][min(page*each, len(mine[i])):min((page+1)*each, len(mine[i]))]
 			head := &wire.WriteRows{Init: k.initHead(i), Round: x.Round, First: page == 0, Rows: uint64(len(part)), Slots: slots}
 			c.request, c.origin, c.answer = head, &head.Init.Origin, &wire.Ack{}

@@ -29,7 +29,7 @@ func TestTopologyCountsHosts(t *testing.T) {
 		{"two hosts, one of a worker that joins", []wire.Member{on(s, "a", 0), on(s, "b", 0), on(w, "a", 0), on(w, "b", 0), on(w, "c", wire.MemberJoining)}, Topology{2, 2, true}},
 		{"servers apart", []wire.Member{on(s, "a", 0), on(s, "c", 0), on(w, "a", 0), on(w, "b", wire.MemberLeaving)}, Topology{2, 2, false}},
 	} {
-		if got := (&store{node: placed{nodes: c.nodes}}).Topology(); got != c.want {
+		if got := (&membership{node: placed{nodes: c.nodes}}).Topology(); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
 		}
 	}

@@ -7,12 +7,16 @@ import (
 
 // A turn is a lock that can be waited for together with a context. It takes memory beyond its own
 // only while somebody waits, unlike a channel: a job may have a hundred thousand keys.
+//
+// The mutex that its methods are given guards it. They lock it for a moment; they do not hold it
+// while they wait.
 type turn struct {
 	taken bool
-	given chan struct{} // closed when the turn is given back; nil: nobody waits
+	// given is closed when the turn is given back; nil: nobody waits.
+	given chan struct{}
 }
 
-// try takes the turn if it is free. Like give it uses mu, which guards the turn.
+// try takes the turn if it is free.
 func (t *turn) try(mu *sync.Mutex) bool {
 	mu.Lock()
 	defer mu.Unlock()
@@ -24,6 +28,8 @@ func (t *turn) try(mu *sync.Mutex) bool {
 }
 
 // take waits for the turn. It returns false, without the turn, if ctx ends or quit is closed first.
+// Who waits longest does not come first: a worker makes one call on a key at a time, and what else
+// takes turns (Snapshot, Residuals) comes seldom.
 func (t *turn) take(ctx context.Context, mu *sync.Mutex, quit <-chan struct{}) bool {
 	for {
 		mu.Lock()
@@ -47,7 +53,7 @@ func (t *turn) take(ctx context.Context, mu *sync.Mutex, quit <-chan struct{}) b
 	}
 }
 
-// give gives the turn back to whoever waits for it. Only the holder calls it.
+// give gives the turn back to all who wait for it, of whom one takes it. Only the holder calls it.
 func (t *turn) give(mu *sync.Mutex) {
 	mu.Lock()
 	defer mu.Unlock()

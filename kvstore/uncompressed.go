@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
-	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A shard that its compression cannot encode is sent uncompressed, as float32: see Compression.
@@ -70,7 +69,7 @@ func reaches(x []float32, norm float64, limit float32) bool {
 
 // checkFinite returns an error for a gradient that is not finite, if the compression cannot encode
 // it. from is the index of the gradient's first value in the key.
-func (k *key) checkFinite(verb string, c Compression, grad []float32, from, device int) error {
+func (c Compression) checkFinite(verb string, k *key, grad []float32, from, device int) error {
 	if !c.quantised() {
 		return nil
 	}
@@ -87,66 +86,10 @@ func (k *key) checkFinite(verb string, c Compression, grad []float32, from, devi
 	return nil
 }
 
-// judgesNorms reports whether this worker compares norms with the guard's limits before it
-// compresses: what compression leaves out stays in the residual, where no server could judge it.
-func (s *store) judgesNorms(c Compression) bool {
-	return s.guard != nil && s.guard.Factor > 0 && c.feedback()
-}
-
-// maxLimitAge is how many pushes may use the limits that came with one value. A worker that pulls
-// after every push always has the servers' own limits. Norms drift slowly, so limits a few rounds
-// old are close; a worker that seldom pulls makes one pull more in eight pushes.
-const maxLimitAge = 8
-
-// A normLimits holds the guard's limits on norms, by shard, as they came with the value pulled
-// last. Nil: they are not known.
-type normLimits struct {
-	pushes int // made since the limits came
-	norms  []float64
-	rounds []uint64
-}
-
-// usable reports whether one more push may use the limits.
-func (l *normLimits) usable() bool { return l != nil && l.pushes < maxLimitAge }
-
-// noteLimits takes the limits from the answers to a pull. The caller holds mu.
-func (k *key) noteLimits(values []wire.Value) {
-	if k.s.guard == nil || k.s.guard.Factor == 0 {
-		return
-	}
-	if k.limits == nil {
-		k.limits = &normLimits{norms: make([]float64, len(values)), rounds: make([]uint64, len(values))}
-	}
-	l := k.limits
-	for i := range values {
-		if v := &values[i]; v.Round >= l.rounds[i] {
-			l.norms[i], l.rounds[i] = v.Limit, v.Round
-		}
-	}
-	l.pushes = 0
-}
-
-// allows reports whether a norm is within shard i's limit.
-func (l *normLimits) allows(i int, norm float64) bool {
-	return l == nil || l.norms[i] == 0 || norm <= l.norms[i]
-}
-
 // perWeight is the norm that the guard judges: divided by the contribution's weight.
 func perWeight(norm float64, weight float32) float64 {
 	if weight > 0 {
 		return norm / float64(weight)
 	}
 	return norm
-}
-
-// warnUncompressed logs, once, that a gradient cannot be encoded and is sent uncompressed.
-func (s *store) warnUncompressed(c Compression, k *key, shard int, round uint64) {
-	if s.warnedUncompressed.Swap(true) {
-		return
-	}
-	what := fmt.Sprintf("a gradient or residual reaches %d times the quantum of %v", maxQuanta, c)
-	if c.Type == "fp16" {
-		what = fmt.Sprintf("a gradient reaches %v, which fp16 rounds to infinity", fp16Overflow)
-	}
-	s.logger.Warn("kvstore: "+what+"; such shards are sent uncompressed (logged once)", "key", k.name, "shard", shard, "round", round, "rank", s.Rank())
 }

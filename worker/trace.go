@@ -8,7 +8,7 @@ import (
 
 // traceOf is the Recorder of the store's process; nil, which is never on, for a store without one.
 func traceOf(store kvstore.Store) *trace.Recorder {
-	if s, ok := store.(interface{ Trace() *trace.Recorder }); ok {
+	if s, ok := store.(trace.Owner); ok {
 		return s.Trace()
 	}
 	return nil

@@ -33,6 +33,10 @@ type Recorder struct {
 	ids map[string]uint32
 }
 
+// An Owner has the Recorder of its process. A store that kvstore.Create returns is one; a wrapper of
+// a store need not be.
+type Owner interface{ Trace() *Recorder }
+
 // NewRecorder returns a Recorder whose times are the clock's.
 func NewRecorder(clock *telemetry.Clock) *Recorder {
 	return &Recorder{clock: clock, names: []string{""}, ids: map[string]uint32{}}

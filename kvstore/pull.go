@@ -1,0 +1,162 @@
+package kvstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// An asOf says what a pulled value must contain: this worker's first seq pushes and, in a
+// synchronous store, the first round rounds.
+type asOf struct{ seq, round uint64 }
+
+// A densePull is one pull of a dense key. Several may be under way; they are reused, those of small
+// keys for any small key.
+type densePull struct {
+	op        *op
+	heads     []wire.Pull
+	values    []wire.Value
+	answers   answerBuffers
+	discarded []float32
+}
+
+func newDensePull(r *requests, k *key) *densePull {
+	n := len(k.shards)
+	p := &densePull{op: newOp(r, "pull", k.name, n), heads: make([]wire.Pull, n), values: make([]wire.Value, n)}
+	for i := range p.op.calls {
+		c := &p.op.calls[i]
+		c.aim(k, i)
+		c.request, c.origin, c.answer = &p.heads[i], &p.heads[i].Origin, &p.values[i]
+	}
+	return p
+}
+
+// Pull copies the value into every out.
+func (d *densePath) Pull(ctx context.Context, key string, outs ...[]float32) error {
+	k, err := d.keys.lookup("pull", key, wire.FormDense)
+	if err != nil {
+		return err
+	}
+	if err := k.checkSizes("pull", "out", outs); err != nil {
+		return err
+	}
+	seq, round := k.rounds.wanted()
+	return d.pull(ctx, "pull", k, asOf{seq, round}, outs)
+}
+
+// settle waits until the rounds of this worker's pushes have closed, and learns what comes with the
+// value.
+func (d *densePath) settle(ctx context.Context, verb string, k *key) error {
+	seq, round := k.rounds.wanted()
+	return d.pull(ctx, verb, k, asOf{seq, round}, nil)
+}
+
+// pull copies the value into outs once it contains what is wanted.
+func (d *densePath) pull(ctx context.Context, verb string, k *key, want asOf, outs [][]float32) error {
+	p := d.takePull(k)
+	defer d.keepPull(k, p)
+	codec := d.rules.compressionOf(k).answerCodec()
+	into := p.answers.prepare(k, outs, &p.discarded, codec, true)
+	p.op.verb, p.op.round = verb, want.round
+	for i := range p.heads {
+		p.heads[i] = wire.Pull{Origin: k.origin(i, want.seq), Round: want.round, Codec: codec, WaitMillis: d.cfg.waitMillis(), Staleness: d.cfg.staleness}
+		p.op.calls[i].dst = p.answers.shardBuffer(k, into, i)
+	}
+	err := p.op.run(ctx)
+	if err == nil {
+		err = p.answers.decode(k, p.op, p.values, into)
+	}
+	if err == nil {
+		k.pulled(p.values)
+		d.copies.closed(k, p.values)
+	}
+	for i := range p.op.calls {
+		p.op.calls[i].dst, p.op.calls[i].got = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	copyTo(outs)
+	return nil
+}
+
+func (d *densePath) takePull(k *key) *densePull {
+	if !k.small() {
+		if p := takeIdle(k, &k.pulls); p != nil {
+			return p
+		}
+	} else if p := d.idlePulls.take(); p != nil {
+		p.op.key = k.name
+		p.op.calls[0].aim(k, 0)
+		return p
+	}
+	return newDensePull(d.requests, k)
+}
+
+func (d *densePath) keepPull(k *key, p *densePull) {
+	if k.small() {
+		d.idlePulls.keep(p)
+	} else {
+		keepIdle(k, &k.pulls, p)
+	}
+}
+
+// copyTo copies the first slice into the others.
+func copyTo(outs [][]float32) {
+	for i := 1; i < len(outs); i++ {
+		copy(outs[i], outs[0])
+	}
+}
+
+// An answerBuffers receives the answers of a dense key's shards: in the caller's memory, or in
+// buffers from which the values are decoded.
+type answerBuffers struct {
+	codec   uint8
+	direct  bool
+	buffers []alignedBuffer
+}
+
+// prepare returns the slice that will hold the value.
+func (l *answerBuffers) prepare(k *key, outs [][]float32, nowhere *[]float32, codec uint8, pull bool) []float32 {
+	if !pull {
+		return nil
+	}
+	l.codec, l.direct = codec, codec == wire.CodecFloat32 && k.env.native
+	if l.buffers == nil && !l.direct {
+		l.buffers = make([]alignedBuffer, len(k.shards))
+	}
+	if len(outs) > 0 {
+		return outs[0]
+	}
+	return grow(nowhere, k.size)
+}
+
+// shardBuffer returns the memory that shard i's answer is read into.
+func (l *answerBuffers) shardBuffer(k *key, into []float32, i int) []byte {
+	from, to := k.span(i)
+	if l.direct {
+		return bytesOf(into[from:to])
+	}
+	return l.buffers[i].bytes(valuesSize(l.codec, to-from))
+}
+
+// decode checks the answers, and decodes those that were not received in place.
+func (l *answerBuffers) decode(k *key, o *op, values []wire.Value, into []float32) error {
+	for i := range values {
+		from, to := k.span(i)
+		v, got := &values[i], o.calls[i].got
+		if v.Codec != l.codec || v.N != uint64(to-from) || len(got) != valuesSize(l.codec, to-from) {
+			return &ShardError{Verb: o.verb, Key: k.name, Shard: i, Round: o.round, Peer: o.calls[i].peer(),
+				Err: fmt.Errorf("%w: got %d values in %d bytes of codec %d, want %d in codec %d", ErrSize, v.N, len(got), v.Codec, to-from, l.codec)}
+		}
+		switch {
+		case l.direct:
+		case l.codec == wire.CodecFloat32:
+			decodeFloats(k.env.native, into[from:to], got)
+		default:
+			decodeHalves(k.env.native, l.codec, into[from:to], got)
+		}
+	}
+	return nil
+}
