@@ -72,7 +72,8 @@ func export(ctx context.Context, from, to string, averages bool) (_ *Exported, e
 	if e.Tensors = len(tensors); e.Tensors == 0 {
 		return nil, fmt.Errorf("checkpoint: export %s: got no parameters there", m.from)
 	}
-	return e, SaveURI(ctx, to, map[string]string{"format": "pt"}, tensors) // as PyTorch's library marks its own
+	// PyTorch's library marks its own files so.
+	return e, SaveURI(ctx, to, map[string]string{"format": "pt"}, tensors)
 }
 
 // What PyTorch calls a batch normalisation's statistics.

@@ -75,7 +75,8 @@ func (f folder) Remove(_ context.Context, name string) error {
 		return err
 	}
 	for dir := filepath.Dir(path); dir != filepath.Clean(f.dir) && len(dir) > len(f.dir); dir = filepath.Dir(dir) {
-		if os.Remove(dir) != nil { // another file is in it
+		// A folder with another file in it stays.
+		if os.Remove(dir) != nil {
 			break
 		}
 	}

@@ -126,7 +126,8 @@ func parseEntry(d *json.Decoder) (info Info, err error) {
 		return info, fmt.Errorf("got data from %d to %d", offsets[0], offsets[1])
 	}
 	info.offset, info.Bytes = offsets[0], offsets[1]-offsets[0]
-	if info.DType.Bits() == 0 { // not a type of this package: its elements' size is not known
+	// The size of elements of a type that this package does not know is not known, either.
+	if info.DType.Bits() == 0 {
 		_, err := elements(info.Shape)
 		return info, err
 	}

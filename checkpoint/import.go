@@ -90,69 +90,99 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 	if err := m.rename(cfg.Rename); err != nil {
 		return refuse(err)
 	}
-	done := &Imported{From: m.from}
+	match, err := m.match(into, skip)
+	if err != nil {
+		return fail(err)
+	}
+	if unused := skip.Unused(); len(unused) > 0 {
+		return refuse(fmt.Errorf("ImportConfig.Skip: %q matches no name of the model or of the file; the model's are such as %s", unused[0], some(namesOf(into))))
+	}
+	if err := match.check(cfg); err != nil {
+		return refuse(err)
+	}
+	if err := match.load(m); err != nil {
+		return fail(err)
+	}
+	return &match.Imported, nil
+}
+
+// A matching is what an import does with each array of a program and of a file.
+type matching struct {
+	Imported
+	missing []string
+	// found are the arrays of the program that the file has.
+	found []Array
+}
+
+// match finds the arrays of a program in the model. Arrays that skip matches keep their values.
+func (m *model) match(into []Array, skip *patterns.List) (*matching, error) {
+	x := &matching{Imported: Imported{From: m.from}}
 	wanted := map[string]bool{}
-	var missing []string
-	var mismatched []Mismatch
-	var load []Array // of into
 	for _, to := range into {
 		a := m.arrays[to.Name]
 		switch {
 		case skip.Match(to.Name):
-			done.Skipped = append(done.Skipped, to.Name)
+			x.Skipped = append(x.Skipped, to.Name)
 		case a == nil:
-			missing = append(missing, to.Name)
+			x.missing = append(x.missing, to.Name)
 		default:
 			n, err := elements(a.shape)
 			if err != nil {
-				return fail(fmt.Errorf("%s: %w", shown.Name(to.Name), err))
+				return nil, fmt.Errorf("%s: %w", shown.Name(to.Name), err)
 			}
 			if n != int64(len(to.Values)) || !m.flat && !slices.Equal(a.shape, to.Shape) {
-				mismatched = append(mismatched, Mismatch{to.Name, a.shape, to.Shape})
+				x.Mismatched = append(x.Mismatched, Mismatch{to.Name, a.shape, to.Shape})
 				break
 			}
-			load = append(load, to)
+			x.found = append(x.found, to)
 		}
 		wanted[to.Name] = true
 	}
 	for _, name := range m.names() {
 		if !wanted[name] && !strings.HasSuffix(name, batches) && !skip.Match(name) {
-			done.Unused = append(done.Unused, name)
+			x.Unused = append(x.Unused, name)
 		}
 	}
-	done.Unused = append(done.Unused, m.leftOut...)
-	switch unused := skip.Unused(); {
-	case len(unused) > 0:
-		return refuse(fmt.Errorf("ImportConfig.Skip: %q matches no name of the model or of the file; the model's are such as %s", unused[0], some(namesOf(into))))
-	case len(missing) > 0:
+	x.Unused = append(x.Unused, m.leftOut...)
+	return x, nil
+}
+
+// check refuses arrays that the file lacks, and those that have another shape there, unless these
+// are to keep their values.
+func (x *matching) check(cfg ImportConfig) error {
+	if len(x.missing) > 0 {
 		besides := ""
-		if len(done.Unused) > 0 {
-			besides = ", and has " + some(done.Unused) + ", which the model lacks"
+		if len(x.Unused) > 0 {
+			besides = ", and has " + some(x.Unused) + ", which the model lacks"
 		}
-		return refuse(fmt.Errorf("%s: %w: the file lacks %s of the model%s. If the file has the same under other names, rename them (ImportConfig.Rename); if arrays are to keep their own values, skip them (ImportConfig.Skip)",
-			some(missing), ErrNoTensor, plural.Of(len(missing), "array"), besides))
-	case len(mismatched) > 0 && !cfg.IgnoreMismatched:
-		x := mismatched[0]
-		more := ""
-		if n := len(mismatched) - 1; n > 0 {
-			more = fmt.Sprintf(", and %s more", plural.Of(n, "array"))
-		}
-		return refuse(fmt.Errorf("%s: got shape %v, want %v%s: another head, or another model. To let such arrays keep their own values, skip them by name (ImportConfig.Skip), or all that have another shape (ImportConfig.IgnoreMismatched)",
-			shown.Name(x.Name), x.File, x.Model, more))
+		return fmt.Errorf("%s: %w: the file lacks %s of the model%s. If the file has the same under other names, rename them (ImportConfig.Rename); if arrays are to keep their own values, skip them (ImportConfig.Skip)",
+			some(x.missing), ErrNoTensor, plural.Of(len(x.missing), "array"), besides)
 	}
-	done.Mismatched = mismatched
-	read := make([][]float32, len(load))
-	for i, to := range load {
+	if len(x.Mismatched) == 0 || cfg.IgnoreMismatched {
+		return nil
+	}
+	first, more := x.Mismatched[0], ""
+	if n := len(x.Mismatched) - 1; n > 0 {
+		more = fmt.Sprintf(", and %s more", plural.Of(n, "array"))
+	}
+	return fmt.Errorf("%s: got shape %v, want %v%s: another head, or another model. To let such arrays keep their own values, skip them by name (ImportConfig.Skip), or all that have another shape (ImportConfig.IgnoreMismatched)",
+		shown.Name(first.Name), first.File, first.Model, more)
+}
+
+// load reads all arrays that were found, and only then changes those of the program.
+func (x *matching) load(m *model) error {
+	read := make([][]float32, len(x.found))
+	for i, to := range x.found {
 		read[i] = make([]float32, len(to.Values))
 		if err := m.arrays[to.Name].read(read[i]); err != nil {
-			return fail(err)
+			return err
 		}
 	}
-	for i, to := range load {
+	for i, to := range x.found {
 		copy(to.Values, read[i])
-		done.Loaded = append(done.Loaded, to.Name)
+		x.Loaded = append(x.Loaded, to.Name)
 	}
-	return done, nil
+	return nil
 }
 
 // finalImport marks an error of an import that another try would meet again. Others, such as those

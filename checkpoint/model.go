@@ -25,9 +25,11 @@ const (
 	// model then.
 	OwnRound = "local/round"
 
-	internalPrefix = "paragon/" // opens the runtime's own keys, which are no part of a model
-	oldState       = "state/"   // opened running statistics' keys in files without checksums
-	ownDevice      = "device"
+	// internalPrefix begins the runtime's own keys, which are no part of a model.
+	internalPrefix = "paragon/"
+	// oldState began running statistics' keys in files without checksums.
+	oldState  = "state/"
+	ownDevice = "device"
 )
 
 // OwnState is the name of a running statistic of one device in a worker's own file.

@@ -16,7 +16,8 @@ var ErrPickle = errors.New("a pickle of torch.save, not safetensors")
 // isPickle recognises the first bytes of a file: a zip archive whose first file is a pickle
 // (PyTorch 1.6 and later), or a pickle of protocol 2 to 5 (before).
 func isPickle(head []byte) bool {
-	const protocol = 0x80 // opens a pickle; a header of safetensors opens with a brace behind its length
+	// A pickle begins with protocol; a file of safetensors with a length and a brace.
+	const protocol = 0x80
 	return bytes.HasPrefix(head, []byte("PK\x03\x04")) && bytes.Contains(head, []byte("data.pkl")) ||
 		len(head) > 2 && head[0] == protocol && head[1] >= 2 && head[1] <= 5 && (len(head) < 9 || head[8] != '{')
 }

@@ -159,7 +159,7 @@ func SplitURI(uri string) (place, name string, err error) {
 // SaveTo is Save to a file in a place.
 func SaveTo(ctx context.Context, place Place, name string, metadata map[string]string, tensors []Tensor) error {
 	if err := place.Write(ctx, name, content(metadata, tensors)); err != nil {
-		return fmt.Errorf("checkpoint: save: %w", err) // which names the file
+		return fmt.Errorf("checkpoint: save: %w", err) // it names the file
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ import (
 
 // Files of a job's checkpoint, which package worker writes.
 const (
-	ManifestFile = "complete.json"     // written last: a folder without it is not a complete checkpoint
-	StoreFile    = "store.safetensors" // what the servers hold
-	RunFile      = "run.json"          // beside the checkpoints' folders: the run that they belong to
+	// ManifestFile is written last: a folder without it is not a complete checkpoint.
+	ManifestFile = "complete.json"
+	// StoreFile is what the servers hold.
+	StoreFile = "store.safetensors"
+	// RunFile lies beside the checkpoints' folders and names the run that they belong to.
+	RunFile = "run.json"
 )
 
 // WorkerFile is the name of one worker's own file.
@@ -31,8 +34,10 @@ func StepFolder(steps uint64) string { return fmt.Sprintf("step-%08d", steps) }
 
 // A Saved is the folder of one checkpoint of a job in a place, complete or not.
 type Saved struct {
+	// Steps is how many had been taken.
 	Steps uint64
-	Files []string // names in the place
+	// Files are names in the place.
+	Files []string
 }
 
 // Name is the name in the place of a file of the checkpoint.
@@ -80,9 +85,11 @@ type Manifest struct {
 
 // A FileSum identifies a file in a manifest.
 type FileSum struct {
-	Name   string `json:"name"` // in the checkpoint's folder
-	Bytes  int64  `json:"bytes"`
-	CRC32C string `json:"crc32c"` // of the file's header, which has those of the data
+	// Name is that in the checkpoint's folder.
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	// CRC32C is of the file's header, which has those of the data.
+	CRC32C string `json:"crc32c"`
 }
 
 // Sum returns the file's FileSum.

@@ -132,7 +132,7 @@ func (a *attempts) run(x exchange, first error, took time.Duration) error {
 			return nil
 		}
 		if isClosed(x.over()) && !a.serverGone(err) {
-			return err // the op has recorded why it ended
+			return err // the op knows why
 		}
 		next, err := a.judge(x, err, began)
 		switch next {
@@ -184,7 +184,8 @@ func (a *attempts) judgeLeader(x exchange, err error) outcome {
 		x.note(err)
 	case refusal.Code == wire.CodeStaleGeneration || refusal.Code == wire.CodeBusy:
 	default:
-		if time.Since(a.asked) > a.env.leaderPatience/2 { // it says whom it has waited for
+		// A leader that gives up late says whom it has waited for.
+		if time.Since(a.asked) > a.env.leaderPatience/2 {
 			x.note(err)
 		}
 		return turnToServer

@@ -22,7 +22,8 @@ type departures struct {
 	patience time.Duration
 	telling  sync.WaitGroup
 
-	mu sync.Mutex // guards of and ended, and the start of goroutines that tell leaders
+	// mu guards the fields below, and the start of goroutines that tell leaders.
+	mu sync.Mutex
 	of map[keyShard]*wire.Push
 	// ended says that the store closes: leaders learn the rest from the membership.
 	ended bool

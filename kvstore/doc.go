@@ -101,10 +101,12 @@ var (
 	ErrSize            = errors.New("wrong size")
 	ErrStaleGeneration = errors.New("stale generation")
 	ErrClosed          = errors.New("store closed")
-	ErrUnavailable     = errors.New("job unavailable") // the job failed or ended, or a node could not be reached in time
-	ErrConflict        = errors.New("workers disagree")
-	ErrUnsupported     = errors.New("not supported by this store")
-	ErrFull            = errors.New("table full") // the limit of rows, or of its server's memory, is reached
+	// ErrUnavailable: the job failed or ended, or a node could not be reached in time.
+	ErrUnavailable = errors.New("job unavailable")
+	ErrConflict    = errors.New("workers disagree")
+	ErrUnsupported = errors.New("not supported by this store")
+	// ErrFull: the limit of rows, or of its server's memory, is reached.
+	ErrFull = errors.New("table full")
 	// ErrNotFinite: a gradient has a NaN or an infinite value, for which its compression has no
 	// code. Nothing was pushed.
 	ErrNotFinite = errors.New("gradient not finite")

@@ -28,23 +28,33 @@ type NodeID uint64
 // A Division says which worker has which examples of an epoch: what remains after the cuts (see
 // sampler.Divide) is shared by the workers, part i for rank i. An epoch after Epoch has no cuts.
 type Division struct {
-	Change uint64 // the number of the change that made the division; 0: none did
-	Epoch  uint64 // to which the cuts belong
-	Step   uint64 // of that epoch, the next one when the division was made
-	Steps  uint64 // done in all when the division was made
-	Stop   bool   // the workers had agreed to stop there
-	Cuts   []sampler.Cut
-	Order  string // its name (sampler.Order.String), as the workers said it when the division was made; empty: they said none
+	// Change is the number of the change that made the division; 0: none did.
+	Change uint64
+	// Epoch is the one to which the cuts belong, and Step the next step of it when the division
+	// was made.
+	Epoch, Step uint64
+	// Steps is the number of steps that had been done in all when the division was made.
+	Steps uint64
+	// Stop says that the workers had agreed to stop there.
+	Stop bool
+	Cuts []sampler.Cut
+	// Order is the name of the order (sampler.Order.String) that the workers gave when the
+	// division was made; empty: they gave none.
+	Order string
 }
 
 // An Arrival is what a worker says at a boundary. All workers say the same, but for Used.
 type Arrival struct {
-	Change uint64 // the pending change; 0: others have said that there is one, and it is waited for
-	Steps  uint64 // done in all
-	Epoch  uint64 // in which the next step is
-	Step   uint64 // of that epoch, the next one
-	Used   uint64 // examples of its share of this division that its steps of the epoch used
-	Stop   bool   // the workers have agreed to stop here, which those who join must know
+	// Change is the pending change. 0: others have said that there is one, and it is waited for.
+	Change uint64
+	// Steps is the number of steps done in all.
+	Steps uint64
+	// Epoch is the one of the next step, and Step that step's number in it.
+	Epoch, Step uint64
+	// Used is how many examples of its share of this division its steps of the epoch used.
+	Used uint64
+	// Stop says that the workers have agreed to stop here, which those who join must know.
+	Stop bool
 	// Earlier has for each worker of the division, by rank, the examples that it used since the
 	// division was made in epochs before Epoch; empty: none. The servers count what a worker
 	// uses (Weighted) from the time it joined; of one that is lost the rest is what it used of

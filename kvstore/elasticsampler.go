@@ -12,11 +12,18 @@ import (
 
 // SamplerConfig configures an ElasticSampler. All workers give the same one.
 type SamplerConfig struct {
-	Examples int    // of the data set
-	Batch    int    // examples of one step of one worker; the last ones of an epoch may have fewer
-	Epochs   int    // passes over the data set in all
-	First    int    // epoch to begin with, of a run that goes on from a checkpoint of the end of an epoch
-	Seed     uint64 // of the order in which the examples are read
+	// Examples is how many the data set has.
+	Examples int
+	// Batch is how many examples a step of one worker has; the last steps of an epoch may have
+	// fewer.
+	Batch int
+	// Epochs is the number of passes over the data set in all.
+	Epochs int
+	// First is the epoch to begin with, of a run that goes on from a checkpoint of the end of an
+	// epoch.
+	First int
+	// Seed is that of the order in which the examples are read.
+	Seed uint64
 	// Order is the order of the examples of an epoch; the default is sampler.Permutation.
 	Order sampler.Order
 }
@@ -67,28 +74,37 @@ func (c *SamplerConfig) Validate() error {
 type ElasticSampler struct {
 	store Store
 	cfg   SamplerConfig
-	roll  *rollcall.Roll // nil: the workers stay as they are
-	err   error
+	// roll is nil where the workers stay as they are.
+	roll *rollcall.Roll
+	err  error
 
-	epoch int
-	step  uint64        // of the epoch, the next one
-	steps uint64        // done in all
-	cuts  []sampler.Cut // of the epoch
+	// step is the next step of the epoch, and cuts are the epoch's. steps counts those done in
+	// all.
+	epoch       int
+	step, steps uint64
+	cuts        []sampler.Cut
 
-	// Of the division, which is what is left of the epoch after the cuts, shared by the
-	// workers.
-	own     *sampler.Sampler // this worker's share
-	next    *sampler.Cursor  // over what is left of it; nil: not asked for yet
-	used    int              // examples of it
-	last    uint64           // step with which it ends: the longest share is used up
-	workers int              // that share it
-	earlier []uint64         // by rank: examples used since the division of the last change, in epochs before this one; nil: none
+	// A division is what is left of the epoch after the cuts, shared by the workers. own is this
+	// worker's share, used how many examples of it were used, and next goes over the rest; nil:
+	// it was not asked for yet.
+	own  *sampler.Sampler
+	next *sampler.Cursor
+	used int
+	// last is the step with which the division ends: the longest share is used up.
+	last uint64
+	// workers is how many share the division.
+	workers int
+	// earlier has for each rank the examples used since the division of the last change, in
+	// epochs before this one; nil: none.
+	earlier []uint64
 
+	// pusher contributes with weight, the number of examples of batch.
 	batch  []int
 	pusher Pusher
-	weight int // of pusher
+	weight int
 
-	inEpochs, inBatches bool // a turn of the loop is under way
+	// inEpochs and inBatches say that a turn of that loop is under way.
+	inEpochs, inBatches bool
 }
 
 // NewElasticSampler returns once this worker counts: at once, unless it joins a running job. Every
@@ -102,7 +118,8 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 	if store.LocalSteps() > 0 {
 		return nil, fmt.Errorf("kvstore: elastic sampler: %w: the store has local steps (WithLocalSteps), and all workers push in every step; use worker.Fit", ErrUnsupported)
 	}
-	cfg.Batch = min(cfg.Batch, cfg.Examples) // sums with it do not overflow
+	// Sums with the batch do not overflow then.
+	cfg.Batch = min(cfg.Batch, cfg.Examples)
 	s := &ElasticSampler{store: store, cfg: cfg, epoch: cfg.First, batch: make([]int, cfg.Batch)}
 	switch kind := store.Type(); {
 	case kind == "dist_sync" || kind == "dist_device_sync":
@@ -164,7 +181,8 @@ func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 		}
 		s.inBatches = true
 		defer func() { s.inBatches = false }()
-		s.next = nil // the last turn of an earlier loop may have been left
+		// The last turn of an earlier loop may have been left: its examples come again.
+		s.next = nil
 		for s.err == nil && s.epoch < s.cfg.Epochs && s.step < s.last {
 			if s.next == nil {
 				s.next = s.own.Cursor(s.epoch, s.used)
@@ -301,7 +319,8 @@ func (s *ElasticSampler) divide() error {
 	}
 	s.next, s.used = nil, 0
 	longest := s.own
-	if s.roll != nil { // all take part in every round; rank 0 has the longest share
+	// All take part in every round, until the longest share is used up, which is rank 0's.
+	if s.roll != nil {
 		if longest, err = s.part(0); err != nil {
 			return err
 		}

@@ -12,12 +12,19 @@ import (
 // errors, such as ErrStaleGeneration; where a server refused the call, its text has the server's
 // reason.
 type ShardError struct {
-	Verb  string // what was called: "push", "pull rows", "set optimizer"
-	Key   string // empty for calls that concern no single key
-	Shard int    // index in the key's plan; -1: the whole key
-	Round uint64 // the round pushed to, or the number of rounds that a pulled value must contain; only with a Key
-	Peer  string // the server asked, such as "server 1 at 10.0.0.7:9090"; empty: no request was made
-	Err   error
+	// Verb is what was called: "push", "pull rows", "set optimizer".
+	Verb string
+	// Key is empty for calls that concern no single key.
+	Key string
+	// Shard is the index in the key's plan; -1: the whole key.
+	Shard int
+	// Round is the round pushed to, or the number of rounds that a pulled value must contain. It
+	// means nothing without a Key.
+	Round uint64
+	// Peer is the server that was asked, such as "server 1 at 10.0.0.7:9090"; empty: no request
+	// was made.
+	Peer string
+	Err  error
 }
 
 func (e *ShardError) Error() string {
@@ -44,7 +51,9 @@ func (e *ShardError) Unwrap() error { return e.Err }
 
 // refused is a peer's Nack as an error of this package.
 type refused struct {
-	is      error // nil: none of ours
+	// is the error of this package that the code stands for; nil: none does.
+	is error
+	// ours is this worker's generation.
 	ours    uint64
 	refusal *transport.Refusal
 }

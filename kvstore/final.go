@@ -46,7 +46,7 @@ func ParseFlags() {
 	switch err := flag.CommandLine.Parse(os.Args[1:]); {
 	case errors.Is(err, flag.ErrHelp):
 		os.Exit(0)
-	case err != nil: // which has been printed
+	case err != nil: // the flag package has printed it
 		exitreport.Tell(os.Getenv, exitreport.Final(exitreport.Usage, err))
 		os.Exit(2)
 	}

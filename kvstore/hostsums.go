@@ -21,9 +21,11 @@ type HostSums string
 
 // The settings of WithHostSums.
 const (
-	HostSumsAuto HostSums = "auto" // for shards whose server is on another host
-	HostSumsOn   HostSums = "on"   // for all shards, also small ones: for tests and measurements
-	HostSumsOff  HostSums = "off"
+	// HostSumsAuto sums up shards whose server is on another host.
+	HostSumsAuto HostSums = "auto"
+	// HostSumsOn sums up all shards, also small ones: for tests and measurements.
+	HostSumsOn  HostSums = "on"
+	HostSumsOff HostSums = "off"
 )
 
 // A hostSums is a worker's part in sums within its host: it serves the shards that this worker
@@ -216,11 +218,13 @@ func (set *settings) listenForHost(kind string, cfg *cluster.Config) (*hostListe
 		return nil, fmt.Errorf("listen for sums within this host: %w; PARAGON_HOST_SUMS=off turns host sums off", err)
 	}
 	if mode == HostSumsOn {
-		id += "+on" // workers with auto would be waited for in vain
+		// Workers with auto, which would be waited for in vain, are on another host then.
+		id += "+on"
 	}
 	cfg.Addr = ln.Addr().String() + "#" + id
 	if cfg.Recorder == nil {
-		cfg.Recorder = new(telemetry.Recorder) // before there are connections
+		// Connections, which the Recorder counts, come before the node makes one.
+		cfg.Recorder = new(telemetry.Recorder)
 	}
 	c.Recorder = cfg.Recorder
 	return &hostListener{Listener: ln, transport: c.Transport(cluster.Worker), mode: mode}, nil

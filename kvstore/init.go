@@ -57,7 +57,7 @@ func (s *initialiser) init(ctx context.Context, d wire.Declare, value []float32)
 		return err
 	}
 	defer s.keys.endInit(d.Name)
-	if old != nil { // a Load brought the key: its value stays
+	if old != nil { // its loaded value stays
 		return old.checkSame(&d)
 	}
 	k, err := s.place(ctx, d)

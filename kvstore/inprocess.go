@@ -20,9 +20,10 @@ type inProcess struct {
 	recorder telemetry.Recorder
 	trace    *trace.Recorder
 
-	mu    sync.Mutex // guards the rest
+	mu    sync.Mutex // guards the fields below
 	plans map[string]wire.KeyPlan
-	table map[string]string // by key name: the table that a key of rows was declared with
+	// table has by key name the table that a key of rows was declared with.
+	table map[string]string
 	ended bool
 	done  chan struct{}
 }

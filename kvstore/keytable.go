@@ -36,7 +36,7 @@ func (t *keyTable) lookup(verb, name string, form uint8) (*key, error) {
 		return nil, keyError(verb, name, ErrClosed, "")
 	case k == nil:
 		return nil, keyError(verb, name, ErrUnknownKey, "call Init first")
-	case k.dense() == (form == wire.FormDense): // rows by number and by ID are alike
+	case k.dense() == (form == wire.FormDense):
 	case form == wire.FormDense:
 		return nil, keyError(verb, name, ErrUnsupported, "it is a key of rows; use PushRows and PullRows")
 	default:

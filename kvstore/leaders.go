@@ -168,7 +168,7 @@ func (l *leaders) lose(push *wire.Push, err error) {
 	v := l.host.Load()
 	at, ok := v.leader(push.Key, push.Shard)
 	if !ok || v.generation != push.Generation {
-		return // it was not a leader of this membership
+		return // it led in another membership
 	}
 	leader := v.group[at]
 	l.mu.Lock()

@@ -97,7 +97,8 @@ func forKeys(ctx context.Context, keys []*key, do func(ctx context.Context, k *k
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(smallAtOnce)
 	for _, k := range keys {
-		if err := ctx.Err(); err != nil { // where a key has failed the group has its error
+		// Where a key has failed the group has its error already.
+		if err := ctx.Err(); err != nil {
 			group.Go(func() error { return fmt.Errorf("kvstore: load: %w", err) })
 			break
 		}

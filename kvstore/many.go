@@ -69,7 +69,7 @@ func (d *densePath) pushMany(ctx context.Context, by *PushOptions, t trip, entri
 	if err := failed(entries, errs); err != nil {
 		return err
 	}
-	if d.requests.inline { // requests are answered on this goroutine
+	if d.requests.inline {
 		for i := range entries {
 			errs[i] = d.push(ctx, by, t, entries[i])
 		}

@@ -181,7 +181,7 @@ func (m *manyPush) send(ctx context.Context, verb string) {
 		if x.p == nil || x.done {
 			continue
 		}
-		if cause != nil { // the call has ended
+		if cause != nil {
 			x.err, x.done = &ShardError{Verb: verb, Key: x.k.name, Shard: -1, Round: x.p.op.round, Err: cause}, true
 			x.p.op.calls[0].spans.begun = 0
 		} else if x.again == nil {
@@ -309,7 +309,8 @@ func (x *manyMessage) take() error {
 			values = values[1:]
 			n := valuesSize(v.Codec, int(v.N))
 			part.p.values[0], c.got = *v, rest[:n]
-			if n == len(c.dst) { // another length is decode's to refuse
+			// answerBuffers.decode refuses another length.
+			if n == len(c.dst) {
 				copy(c.dst, c.got)
 				c.got = c.dst
 			}

@@ -48,11 +48,13 @@ func (m *membership) NumWorkers() int    { return int(m.node.Membership().Worker
 func (m *membership) Members() []NodeID  { return counting(m.node.Membership()) }
 func (m *membership) Joining() bool      { return m.joining.Load() }
 
+// InitialWorkers is the number of workers at the job's start. A member that does not know it is of a
+// job whose workers stay.
 func (m *membership) InitialWorkers() int {
 	if n, ok := m.node.(initialSize); ok {
 		return n.InitialWorkers()
 	}
-	return m.NumWorkers() // this member's job never changes
+	return m.NumWorkers()
 }
 
 func (m *membership) Division() Division {
@@ -97,7 +99,8 @@ func (m *membership) WorkerRange() (least, most int) {
 // counting returns the workers that count, in rank order.
 func counting(m wire.Membership) []NodeID {
 	var list []NodeID
-	for i := range m.Nodes { // sorted by role, then rank
+	// Nodes are sorted by role, then rank.
+	for i := range m.Nodes {
 		if n := &m.Nodes[i]; n.Role == wire.RoleWorker && n.Counts() {
 			list = append(list, NodeID(n.Node))
 		}
@@ -148,7 +151,8 @@ func (m *membership) Ready(ctx context.Context) error {
 		return nil
 	}
 	if err := m.requests.ask(ctx, "ready", m.elastic.Ready); err != nil {
-		if errors.Is(err, ErrRemoved) { // final, whatever another attempt returns
+		// Being removed is final, whatever another attempt returns.
+		if errors.Is(err, ErrRemoved) {
 			m.removed.Store(true)
 		}
 		if m.finished() {
@@ -238,12 +242,13 @@ func (m *membership) notYet(verb string) error {
 	return fmt.Errorf("kvstore: %s: %w: this worker is joining and does not count yet; call Ready first (worker.Fit does)", verb, ErrUnsupported)
 }
 
-// leader returns the worker of the lowest rank, which does what one worker does for all.
+// leader returns the worker of the lowest rank, which does what one worker does for all. A node that
+// knows of no members is alone, and leads.
 func (m *membership) leader() NodeID {
 	if list := m.Members(); len(list) > 0 {
 		return list[0]
 	}
-	return m.NodeID() // a node that knows of no members is alone
+	return m.NodeID()
 }
 
 // whileFollowing runs f until it returns, or until over says that the membership is no longer the

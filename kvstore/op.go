@@ -182,7 +182,8 @@ func (o *op) abort() {
 func (o *op) wakeWaiter() {
 	select {
 	case o.wake <- struct{}{}:
-	default: // a token is there, and the waiter reads left and cause after it takes that
+	default:
+		// A token is there, and the waiter reads left and cause after it has taken that.
 	}
 }
 
@@ -195,7 +196,8 @@ func (o *op) reset() {
 	if o.cause == nil && o.lastAsked == "" {
 		return
 	}
-	o.ending.Wait() // derived contexts panic if they find no error
+	// A derived context that asks for the error only now must find it: it panics otherwise.
+	o.ending.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.cause != nil {

@@ -30,12 +30,10 @@ func (s *control) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 		old, _ := before.Encode()
 		return fmt.Errorf("kvstore: set optimizer: %w: got %s, want %s as this worker set before", ErrConflict, data, old)
 	}
-	if cfg.WholeKeys() {
-		for _, k := range s.keys.sorted() {
-			if k.rule == wire.RuleOptimizer && len(k.shards) > 1 {
-				return keyError("set optimizer "+cfg.Name, k.name, ErrUnsupported,
-					"it needs norms over whole keys, but the key is cut into %d shards: call SetOptimizer before Init", len(k.shards))
-			}
+	for _, k := range s.keys.sorted() {
+		if cfg.WholeKeys() && k.rule == wire.RuleOptimizer && len(k.shards) > 1 {
+			return keyError("set optimizer "+cfg.Name, k.name, ErrUnsupported,
+				"it needs norms over whole keys, but the key is cut into %d shards: call SetOptimizer before Init", len(k.shards))
 		}
 	}
 	if err := s.sendOptimizer(ctx, "set optimizer", string(data)); err != nil {
@@ -136,7 +134,7 @@ func (s *control) restoreRates(ctx context.Context, saved, now *optim.Config) er
 		from := ch.Step
 		if from < round {
 			if i+1 < len(saved.Changes) && saved.Changes[i+1].Step <= round {
-				continue // a later change took its place
+				continue // a later change replaced it
 			}
 			from = round
 		}

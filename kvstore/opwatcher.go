@@ -10,29 +10,38 @@ import (
 // job ends or the store closes, and logs long waits. One goroutine does so for all ops, because
 // watching all this in each op costs more, and small ops come by the hundred thousand a second.
 type opWatcher struct {
-	env  watcherEnv
-	base time.Time // zero of the watcher's clock
+	env watcherEnv
+	// base is the zero of the watcher's clock.
+	base time.Time
 	quit chan struct{}
 	wg   sync.WaitGroup
-
-	mu          sync.Mutex    // guards the rest, and the watchEntry of each op
-	first, last *op           // the waiting ops, in the order in which they began
-	running     bool          // the goroutine was started
-	asleep      bool          // the goroutine has no timer set and must be woken for a new op
-	noted       time.Duration // when a wait was last noted, on the watcher's clock
-	wake        chan struct{}
-	endReason   func() error // why every op ends at once; nil: ops may wait
-
-	ended context.Context // ends, with the cause, when every op does
+	// wake holds a token when the goroutine is to look again.
+	wake chan struct{}
+	// ended ends, with the cause, when every op does.
+	ended context.Context
 	end   context.CancelCauseFunc
+
+	mu sync.Mutex // guards the fields below, and ops' watchEntry
+	// first and last are the ends of the list of waiting ops, in the order in which they began.
+	first, last *op
+	// running says that the goroutine was started, and asleep that it has no timer set and must
+	// be woken for a new op.
+	running, asleep bool
+	// noted is when a wait was last noted, on the watcher's clock.
+	noted time.Duration
+	// endReason is why every op ends at once; nil: ops may wait.
+	endReason func() error
 
 	// Most ops of a program share one context. The goroutine watches one context at a time: it
 	// takes up that of two successive ops with the same context, and keeps it while ops wait
 	// under it. An op with another context watches its own.
 	watchedContext context.Context
-	contextDone    <-chan struct{} // watchedContext's Done; nil: no context is watched
-	watchedOps     int             // waiting ops whose context is watchedContext
-	lastDone       <-chan struct{} // Done of the previous op's context
+	// contextDone is watchedContext's Done; nil: no context is watched.
+	contextDone <-chan struct{}
+	// watchedOps is how many waiting ops have watchedContext.
+	watchedOps int
+	// lastDone is the Done of the previous op's context.
+	lastDone <-chan struct{}
 }
 
 // watcherEnv is what an opWatcher needs to know: how long ops may wait, and what ends them all.
@@ -53,8 +62,10 @@ type watcherEnv struct {
 // A watchEntry is an op's entry in the opWatcher's list.
 type watchEntry struct {
 	before, after *op
-	began, due    time.Duration // on the watcher's clock; due: the time of the op's next check
-	watched       bool          // the op's context is watchedContext
+	// began is when the op did, and due when it is checked next, on the watcher's clock.
+	began, due time.Duration
+	// watched says that the op's context is watchedContext.
+	watched bool
 }
 
 func newOpWatcher(env watcherEnv) *opWatcher {
@@ -101,7 +112,9 @@ func (l *opWatcher) add(o *op, ctx context.Context) (watched bool) {
 	l.last = o
 	if ended != nil {
 		if ended != l.contextDone && ended == l.lastDone && l.watchedOps == 0 {
-			l.watchedContext, l.contextDone, l.asleep = ctx, ended, true // asleep, so that the goroutine is woken and selects on the new context
+			// The goroutine is taken for asleep, so that it is woken and selects on the new
+			// context.
+			l.watchedContext, l.contextDone, l.asleep = ctx, ended, true
 		}
 		l.lastDone = ended
 		if watched = ended == l.contextDone; watched {
@@ -118,7 +131,7 @@ func (l *opWatcher) add(o *op, ctx context.Context) (watched bool) {
 		l.asleep = false
 		select {
 		case l.wake <- struct{}{}:
-		default: // a token is there: the goroutine is about to check
+		default: // the goroutine is about to look
 		}
 	}
 	return watched
@@ -185,7 +198,8 @@ func (l *opWatcher) check() (left time.Duration, any bool, ended <-chan struct{}
 			waited := now - m.began
 			if timeout := l.env.timeout; timeout > 0 && waited >= timeout {
 				o.fail(o.wrap(o.waitedFor(ErrUnavailable, waited)))
-				m.due = now + l.env.noteEvery // the op has failed; its requests are ending
+				// The op has failed, and its requests are ending.
+				m.due = now + l.env.noteEvery
 			} else {
 				l.note(o, waited)
 				m.due = now + l.nextCheck(waited)
@@ -222,7 +236,7 @@ func (l *opWatcher) endWatched(ended <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.contextDone != ended {
-		return // another context is watched since
+		return // another context is watched now
 	}
 	for o := l.first; o != nil; o = o.watch.after {
 		if o.watch.watched {

@@ -85,7 +85,8 @@ func (p *placementTracker) track(k *key, placement uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.keys[k.id] = k
-	if p.version.Load() != placement { // the plan may be older
+	// The plan may be older than the newest placement.
+	if p.version.Load() != placement {
 		p.requestRefresh()
 	}
 }

@@ -57,8 +57,10 @@ type ProfilerProcess string
 
 // The processes.
 const (
-	ProfileWorker ProfilerProcess = "worker" // this one
-	ProfileServer ProfilerProcess = "server" // all servers that there are when the profile begins
+	// ProfileWorker is this process.
+	ProfileWorker ProfilerProcess = "worker"
+	// ProfileServer are all servers that there are when the profile begins.
+	ProfileServer ProfilerProcess = "server"
 	ProfileBoth   ProfilerProcess = "both"
 )
 
@@ -73,7 +75,8 @@ type ProfilerConfig struct {
 	// server 0. With ProfileBoth the servers' files are out/rank0_server_profile.json. A name
 	// that ends with .gz is of a compressed file. The folder must exist.
 	Filename string
-	Process  ProfilerProcess // ProfileWorker
+	// Process is which processes are recorded: ProfileWorker.
+	Process ProfilerProcess
 	// Spans is how many spans there is room for in each process: MaxProfilerSpans. Later ones
 	// are dropped; the file says how many.
 	Spans int
@@ -85,7 +88,8 @@ type profiling struct {
 	requests *requests
 	member   *membership
 
-	mu sync.Mutex // guards the rest; not held while servers are asked
+	// mu guards the fields below. It is not held while servers are asked.
+	mu sync.Mutex
 	// config is of the next profile.
 	config ProfilerConfig
 	// busy says that a call of SetProfilerState is under way, and closed that the store is.

@@ -58,11 +58,18 @@ type Micro struct {
 // the sum of the gradients of micro-gradient i, m_i its weight, such as its number of examples, and
 // g_i = s_i/m_i its mean. For Adam's family the elements are divided by √v̂ + ε first.
 type Norms struct {
-	Rounds   uint64  // rounds closed, that one included
-	Count    int     // micro-gradients: the workers', or their micro-batches
-	Examples float64 // Σ m_i: the weight of the global batch, its number of examples where that is the weight
-	MeanSqr  float64 // (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by m_i; not finite if a gradient was not
-	SqrMean  float64 // ‖Σ s_i‖² / (Σ m_i)²: the squared norm of the mean gradient
+	// Rounds is how many have closed, that one included.
+	Rounds uint64
+	// Count is the number of micro-gradients: the workers', or their micro-batches.
+	Count int
+	// Examples is Σ m_i: the weight of the global batch, its number of examples where that is
+	// the weight.
+	Examples float64
+	// MeanSqr is (Σ ‖s_i‖²/m_i) / Σ m_i: the mean of ‖g_i‖², weighted by m_i. It is not finite
+	// if a gradient was not.
+	MeanSqr float64
+	// SqrMean is ‖Σ s_i‖² / (Σ m_i)²: the squared norm of the mean gradient.
+	SqrMean float64
 	// Biased: the round had one micro-gradient. MeanSqr and SqrMean are of it and of the one of
 	// the round before, as if they were two of one round; Count is 2, and Examples are those of
 	// both. One round in 32 is measured so.

@@ -11,17 +11,24 @@ import (
 // A StepReport is what a training loop says of a step that is done. Numbers that are not known are
 // NaN; times and counts that are not known are 0.
 type StepReport struct {
-	Epoch        uint64
-	Examples     int           // of this worker
-	GlobalBatch  int           // of all workers
-	Total        time.Duration // since the step before was reported, without what is no training
-	Compute      time.Duration // of Total, in forward and backward passes
-	Wait         time.Duration // of Total, waiting for the store
-	Data         time.Duration // of Total, waiting for the next batch
-	Save         time.Duration // of Total, writing checkpoints
-	Loss         float64       // mean over this worker's examples of the step; of none, it does not count
+	Epoch uint64
+	// Examples are this worker's, and GlobalBatch those of all workers.
+	Examples    int
+	GlobalBatch int
+	// Total is the time since the step before was reported, without what is no training.
+	Total time.Duration
+	// Compute, Wait, Data and Save are parts of Total: in forward and backward passes, waiting
+	// for the store, waiting for the next batch, and writing checkpoints.
+	Compute time.Duration
+	Wait    time.Duration
+	Data    time.Duration
+	Save    time.Duration
+	// Loss is the mean over this worker's examples of the step. Without Examples it does not
+	// count. A NaN is a loss, too.
+	Loss         float64
 	LearningRate float64
-	GradientNorm float64 // norm of the mean gradient over all workers
+	// GradientNorm is the norm of the mean gradient over all workers.
+	GradientNorm float64
 }
 
 // An Evaluation is what a worker has measured of the model on data that it does not train on.

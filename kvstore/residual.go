@@ -54,7 +54,8 @@ func (s *residualStates) SetResiduals(ctx context.Context, r Residuals) error {
 	}
 	keys := s.keys.sorted()
 	found := 0
-	for _, k := range keys { // check everything before anything changes
+	// Everything is checked before anything changes.
+	for _, k := range keys {
 		devices, ok := r.Values[k.name]
 		if !ok {
 			continue

@@ -117,7 +117,8 @@ func (r *roundRules) preconditions() bool {
 	return o != nil && o.HasSecondMoment()
 }
 
-// newOptimizer returns an optimizer as it was set; nil: none was.
+// newOptimizer returns an optimizer as it was set; nil: none was. SetOptimizer has checked that it can
+// be made.
 func (r *roundRules) newOptimizer() *optim.Optimizer {
 	cfg := r.optimizer()
 	if cfg == nil {
@@ -125,7 +126,7 @@ func (r *roundRules) newOptimizer() *optim.Optimizer {
 	}
 	o, err := optim.New(*cfg)
 	if err != nil {
-		return nil // SetOptimizer has checked it
+		return nil
 	}
 	return o
 }

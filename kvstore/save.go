@@ -27,7 +27,7 @@ const (
 // savedKey describes one key in a file.
 type savedKey struct {
 	Name      string   `json:"name"`
-	Form      string   `json:"form"` // "dense", "rows" or "open"
+	Form      string   `json:"form"` // see formName
 	Average   bool     `json:"average,omitempty"`
 	Size      uint64   `json:"size"`
 	RowLength uint64   `json:"row_length,omitempty"`

@@ -151,7 +151,7 @@ func (k *keyState) tensors() (list []checkpoint.Tensor) {
 func checkTarget(uri string) error {
 	path, err := checkpoint.LocalPath(uri)
 	if errors.Is(err, checkpoint.ErrScheme) {
-		return nil // opening the place checks it
+		return nil // opening it checks
 	}
 	if err != nil {
 		return err

@@ -12,8 +12,9 @@ import (
 // duplicates. Its memory is reused by the next call.
 type split struct {
 	shards []shardRows
-	rows   []int64   // unique row numbers within their shards, shard after shard
-	values []float32 // of rows
+	// rows are unique row numbers within their shards, shard after shard, and values are theirs.
+	rows   []int64
+	values []float32
 	// For a pull: place has, for each of the caller's rows, its index in rows.
 	place []int64
 	// For a push: first has, for each of rows, the index of the caller's first row with that
@@ -98,7 +99,9 @@ func (s *split) scatter(rowLen int, out []float32) {
 
 // A sorting orders rows by shard, then by number (unsigned), then in the caller's order.
 type sorting struct {
-	starts []int64 // the first of each shard's rows, when rows are numbered shard after shard; none for an open vocabulary
+	// starts has the first of each shard's rows, when rows are numbered shard after shard. An
+	// open vocabulary has none.
+	starts []int64
 
 	// Rows of a table are sorted as one number each: that row number, and in the low atBits the
 	// index in the caller's rows.

@@ -115,7 +115,8 @@ func (s *store) leaveJob(ok bool, reason string) error {
 	}
 	s.end()
 	s.profiling.drop()
-	ctx := context.Background() // the node bounds a clean leave itself
+	// The node itself bounds a clean leave.
+	ctx := context.Background()
 	if !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, leaveTimeout)

@@ -25,7 +25,8 @@ func idsName(key string) string { return key + "/ids" }
 type openState struct {
 	rowLen int
 	ids    []int64
-	values [][]float32 // the value, then the slots
+	// values has the value, then the slots.
+	values [][]float32
 }
 
 // An openReading reads an open vocabulary, page after page from each shard.
@@ -126,6 +127,29 @@ func (o *openState) add(b []byte, rows int) {
 	}
 }
 
+// encode returns these rows as a server takes them: their IDs, then of each tensor their values. It
+// is the inverse of add.
+func (o *openState) encode(rows []int32) []byte {
+	b := make([]byte, 0, shard.OpenPayloadSize(len(rows), o.rowLen, len(o.values)-1))
+	for _, at := range rows {
+		b = binary.LittleEndian.AppendUint64(b, uint64(o.ids[at]))
+	}
+	for _, values := range o.values {
+		for _, at := range rows {
+			b = appendRow(b, values, o.rowLen, at)
+		}
+	}
+	return b
+}
+
+// appendRow appends a row's values.
+func appendRow(b []byte, values []float32, rowLen int, at int32) []byte {
+	for _, v := range values[int(at)*rowLen : (int(at)+1)*rowLen] {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
 // tensors returns the vocabulary's tensors in a file: rows in the order of their IDs as unsigned
 // numbers.
 func (o *openState) tensors(k *savedKey) []checkpoint.Tensor {
@@ -147,9 +171,7 @@ func (o *openState) tensors(k *savedKey) []checkpoint.Tensor {
 		list = append(list, checkpoint.Stream(name, checkpoint.F32, k.shape(), func(w io.Writer) error {
 			buffer := make([]byte, 0, 64<<10+4*o.rowLen)
 			for _, at := range order {
-				for _, v := range values[int(at)*o.rowLen : (int(at)+1)*o.rowLen] {
-					buffer = binary.LittleEndian.AppendUint32(buffer, math.Float32bits(v))
-				}
+				buffer = appendRow(buffer, values, o.rowLen, at)
 				if len(buffer) >= 64<<10 {
 					if _, err := w.Write(buffer); err != nil {
 						return err
@@ -174,6 +196,7 @@ func (s *shardStates) writeOpen(ctx context.Context, k *key, file *checkpoint.Fi
 	if err != nil {
 		return err
 	}
+	rows := &openState{k.rowLen, ids, tensors}
 	// mine has for each shard the indices of its rows.
 	mine := make([][]int32, len(k.shards))
 	for i, id := range ids {
@@ -190,18 +213,7 @@ func (s *shardStates) writeOpen(ctx context.Context, k *key, file *checkpoint.Fi
 			part := mine[i][min(page*each, len(mine[i])):min((page+1)*each, len(mine[i]))]
 			head := &wire.WriteRows{Init: k.initHead(i), Round: x.Round, First: page == 0, Rows: uint64(len(part)), Slots: slots}
 			c.request, c.origin, c.answer = head, &head.Init.Origin, &wire.Ack{}
-			b := make([]byte, 0, shard.OpenPayloadSize(len(part), k.rowLen, len(slots)))
-			for _, at := range part {
-				b = binary.LittleEndian.AppendUint64(b, uint64(ids[at]))
-			}
-			for _, values := range tensors {
-				for _, at := range part {
-					for _, v := range values[int(at)*k.rowLen : (int(at)+1)*k.rowLen] {
-						b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-					}
-				}
-			}
-			c.payload = [][]byte{b}
+			c.payload = [][]byte{rows.encode(part)}
 			return nil
 		}, nil)
 		if err != nil {

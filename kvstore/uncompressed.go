@@ -39,7 +39,8 @@ func (c Compression) canEncode(residual, grad []float32, norm float64, round uin
 	case c.quantised():
 		limit := maxQuanta * c.quantum()
 		return !reaches(grad, norm, limit) && (round%residualRounds != residualRounds-1 || !reaches(residual, math.Inf(1), limit))
-	case c.Type == "fp16": // fp16 can encode NaN and infinity
+	case c.Type == "fp16":
+		// NaN and infinity have codes, and stay what they are.
 		return !(norm <= math.MaxFloat64) || !reaches(grad, norm, fp16Overflow)
 	}
 	return true
@@ -51,7 +52,9 @@ func reaches(x []float32, norm float64, limit float32) bool {
 	if norm < float64(limit) {
 		return false
 	}
-	const part = 256 // few enough that the norm of a part below limit, which proves all its values below, is the usual case
+	// Where the norm of a part is below limit, so are all its values. A part is small enough for
+	// that to be the usual case.
+	const part = 256
 	for len(x) > 0 {
 		p := x[:min(part, len(x))]
 		x = x[len(p):]

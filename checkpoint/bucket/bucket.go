@@ -53,7 +53,8 @@ func Of(b *blob.Bucket) checkpoint.Place { return place{b: b} }
 type place struct {
 	b      *blob.Bucket
 	prefix string
-	keep   bool // Close leaves the bucket open
+	// keep says that Close leaves the bucket open.
+	keep bool
 }
 
 func (p place) Write(ctx context.Context, name string, write func(io.Writer) error) error {
@@ -65,7 +66,8 @@ func (p place) Write(ctx context.Context, name string, write func(io.Writer) err
 	}
 	n := &counter{w: w}
 	if err := write(n); err != nil {
-		cancel() // before Close, which would make an object of what came
+		// Close without it would make an object of what came.
+		cancel()
 		_ = w.Close()
 		return fmt.Errorf("bucket: write %s: after %d bytes: %w", name, n.n, err)
 	}
@@ -104,7 +106,8 @@ func missing(err error) error {
 
 func (p place) List(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
-	for all := p.b.List(&blob.ListOptions{Prefix: p.prefix + prefix}); ; { // in the order of their names
+	// Objects come in the order of their names.
+	for all := p.b.List(&blob.ListOptions{Prefix: p.prefix + prefix}); ; {
 		object, err := all.Next(ctx)
 		if errors.Is(err, io.EOF) {
 			return names, nil

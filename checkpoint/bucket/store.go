@@ -44,7 +44,8 @@ type store struct {
 	address string // for messages
 	prefix  string
 	dialect dialect
-	keep    bool // Close leaves the bucket open
+	// keep says that Close leaves the bucket open.
+	keep bool
 }
 
 // opener opens URLs of a kind of bucket for reading. Each store has a dialect of its own.
