@@ -118,7 +118,9 @@ func (m *moments) around(rows int) bool {
 type running struct {
 	state *plan.State
 	next  plan.State
-	moved bool // in this run, which next is of
+
+	// moved is about this run, which next is of.
+	moved bool
 }
 
 // runningOf is the running of a state, which all normalisations with this state share.
@@ -200,7 +202,8 @@ func (e *Executor) batchNorm(o *plan.Op) (kernel, error) {
 		}
 		batch, running := e.newMoments(x, c), e.runningOf(state)
 		return then(func() {
-			there := rows / images * e.rows(images) // of examples
+			// there is how many of the rows are of examples.
+			there := rows / images * e.rows(images)
 			if there == 1 {
 				fixed(running.now())
 				return
@@ -237,7 +240,8 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 			sums(there)
 			m := float64(there)
 			if there == 1 {
-				m = math.Inf(1) // the statistics are the running ones, on which x has no influence
+				// The statistics are the running ones, on which x has no influence.
+				m = math.Inf(1)
 			}
 			for k := range c {
 				is, mu := float64(invstd[k]), float64(mean[k])
@@ -248,7 +252,9 @@ func (e *Executor) batchNormGrad(o *plan.Op) (kernel, error) {
 					dbeta[k] = float32(sumDy[k])
 				}
 				pk := float64(gamma[k]) * is
-				if o.Frozen { // mean and variance do not depend on x
+
+				// Mean and variance do not depend on x.
+				if o.Frozen {
 					p[k], q[k], r[k] = float32(pk), 0, 0
 					continue
 				}

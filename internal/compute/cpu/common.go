@@ -10,9 +10,12 @@ import (
 // A common is what executors that share have in common: memory that holds nothing between two runs,
 // as large as the largest of them needs, and what counts over all of their runs.
 type common struct {
-	arena   []float32
-	doubles []float64 // for sums within one op
-	users   []*Executor
+	arena []float32
+
+	// doubles are for sums within one op.
+	doubles []float64
+
+	users []*Executor
 
 	step      uint64 // counts runs with gradients, for dropout
 	gradScale float32

@@ -84,7 +84,9 @@ func (e *Executor) convert(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
 		y, x := e.array(o.Out[0]), e.array(o.In[0])
 		s := o.In[0].Shape
-		rows, cols := s[1], s[2]*s[3] // of an image in x
+
+		// rows and cols are those of an image in x.
+		rows, cols := s[1], s[2]*s[3]
 		if o.In[0].Layout == plan.ChannelsLast {
 			rows, cols = cols, rows
 		}

@@ -14,9 +14,14 @@ import (
 
 // Config is how an Executor runs.
 type Config struct {
-	Pool   *pool.Pool // threads; the executor does not close it
-	Room   int64      // bytes that a plan may need; 0: it is not known
-	Stream uint64     // of dropout: replicas with another one drop other elements
+	// Pool has the threads. The executor does not close it.
+	Pool *pool.Pool
+
+	// Room is how many bytes a plan may need; 0: it is not known.
+	Room int64
+
+	// Stream is that of dropout: replicas with another one drop other elements.
+	Stream uint64
 
 	// Share is an executor whose arena, step counter and gradient scale this one uses, too. One
 	// of those that share runs at a time.
@@ -30,33 +35,57 @@ type Config struct {
 // An Executor runs one plan.
 type Executor struct {
 	*common
-	plan    *plan.Plan
-	host    *plan.Host
-	pool    *pool.Pool
-	kernels []kernel       // one for each op of the plan
-	steps   []func() error // what the kernels' bind gave for the memory that there is
+	plan *plan.Plan
+	host *plan.Host
+	pool *pool.Pool
 
-	kept     map[*plan.Value][]float32       // memory of outputs, constants and the seed
-	boxes    map[*plan.Value]*gorgonia.Value // values that are no float32 numbers in memory of ours
-	convs    map[conv.Shape]*conv.Plan
-	newConv  func(conv.Shape, *pool.Pool) (*conv.Plan, error)
-	tile     *f32.Tile // of Linear
-	gemm     *f32.Gemm
-	ones     []float32 // as many as a piece has values
-	halfOnes []uint16  // the same as bfloat16
+	// kernels has one for each op of the plan.
+	kernels []kernel
 
-	stream   uint64
-	examples int        // of later runs; of a plan without Batch it says nothing
-	empty    bool       // later runs have no examples, also where Batch is not known: gradients are zero
-	running  []*running // statistics of batch normalisations that train
+	// steps is what the kernels' bind gave for the memory that there is.
+	steps []func() error
+
+	// kept is the memory of outputs, constants and the seed.
+	kept map[*plan.Value][]float32
+
+	// boxes has values that are no float32 numbers in memory of ours.
+	boxes map[*plan.Value]*gorgonia.Value
+
+	convs   map[conv.Shape]*conv.Plan
+	newConv func(conv.Shape, *pool.Pool) (*conv.Plan, error)
+
+	// tile is that of Linear.
+	tile *f32.Tile
+
+	gemm *f32.Gemm
+
+	// ones are as many as a piece has values.
+	ones []float32
+
+	halfOnes []uint16 // the same as bfloat16
+
+	stream uint64
+
+	// examples is how many later runs have. It says nothing of a plan without Batch.
+	examples int
+
+	// empty says that later runs have no examples, also where Batch is not known: gradients are
+	// zero.
+	empty bool
+
+	running []*running // statistics of batch normalisations that train
 }
 
 // A kernel is an op that is ready but for its memory: bind is called when all memory has its place,
 // and gives the function that a run calls.
 type kernel struct {
-	scratch int64 // bytes of memory for this op alone, see Executor.scratch
-	doubles int   // float64 numbers for this op alone, see Executor.doubles
-	bind    func() func() error
+	// scratch is the bytes of memory for this op alone (see Executor.scratch).
+	scratch int64
+
+	// doubles is the float64 numbers for this op alone (see Executor.doubles).
+	doubles int
+
+	bind func() func() error
 }
 
 // New prepares p to run over the memory of host. It places the temporaries of p.
@@ -167,7 +196,10 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 				hooks.Wait(k)
 			}
 		}
-		runtime.Gosched() // lets through what moves gradients: on one core a goroutine that computes gives way every 10 ms only
+
+		// It lets through what moves gradients: on one core a goroutine that computes gives way
+		// every 10 ms only.
+		runtime.Gosched()
 		if !e.empty {
 			if err := step(); err != nil {
 				o := e.plan.Ops[i]

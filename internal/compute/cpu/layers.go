@@ -46,7 +46,9 @@ func (e *Executor) conv(o *plan.Op) (kernel, error) {
 	}
 	return kernel{scratch: 4 * int64(p.ScratchLen()), bind: func() func() error {
 		out, a, b, scratch := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[1]), e.scratch(o)
-		if len(o.In) > 2 { // add, in the argument's memory if no op needs it later
+
+		// The sum is in the argument's memory if no op needs that later.
+		if len(o.In) > 2 {
 			add := e.floats(o.In[2])
 			steps := []func(){func() {
 				p.SetScratch(scratch)

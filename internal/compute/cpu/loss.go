@@ -182,7 +182,9 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	smoothing, weights := o.Attr.(*op.SoftmaxCrossEntropyGrad).Smoothing, o.Attr.(*op.SoftmaxCrossEntropyGrad).Weights
 	all := op.Sum(weights)
-	wanted := func(label bool) float64 { // the probability that the loss asks for
+
+	// wanted is the probability that the loss asks for.
+	wanted := func(label bool) float64 {
 		if label {
 			return 1 - smoothing + smoothing/float64(c)
 		}

@@ -17,7 +17,8 @@ type Parts struct {
 // Parts runs the plan n times on one thread, cut for as many threads as the pool has, and returns
 // for each op the shortest times seen. used is that of Pool.Record, or nil.
 func (e *Executor) Parts(ctx context.Context, n int, used func() time.Duration) ([]Parts, error) {
-	looks, look := 0, time.Duration(0) // at the clock, in an op; what one takes
+	// looks counts those at the clock in an op, and look is what one takes.
+	looks, look := 0, time.Duration(0)
 	if used == nil {
 		start := time.Now()
 		used = func() time.Duration { return time.Since(start) }

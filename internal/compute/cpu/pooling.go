@@ -82,7 +82,8 @@ func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 		}))
 	}}
 	if len(o.Out) < 2 || o.Out[1] == nil {
-		k.scratch = int64(o.Out[0].Len()) // no op asks which element was the largest
+		// No op asks which element was the largest.
+		k.scratch = int64(o.Out[0].Len())
 	}
 	return k, nil
 }
@@ -93,7 +94,9 @@ func (e *Executor) maxPoolGrad(o *plan.Op) (kernel, error) {
 	list := windowList(xs, ys, a.Kernel, a.Stride, a.Pad)
 	c, width := xs[1], xs[3]
 	xSize, ySize := xs[1:].TotalSize(), ys[1:].TotalSize()
-	offset := make([]int, a.Kernel[0]*a.Kernel[1]) // of each element of a window, from its first
+
+	// offset is that of each element of a window, from its first.
+	offset := make([]int, a.Kernel[0]*a.Kernel[1])
 	for i := range offset {
 		offset[i] = (i/a.Kernel[1]*width + i%a.Kernel[1]) * c
 	}

@@ -16,14 +16,25 @@ const fewChannels = 16
 // row of y are put side by side and compared together, in the order of the window's elements, so
 // that of equal ones the first is chosen.
 type poolRows struct {
-	op       *op.MaxPool2D
-	tile     *f32.Tile // copies pixels
-	h, w, c  int       // of x
-	outH     int
-	outW     int
-	from, to []int       // for each column of the window, the pixels of a row of y whose element there is no padding
-	first    [][]uint8   // for each number of rows of a window that are padding, for each number of a row of y, the first element that is none
-	rooms    []f32.Array // for each thread, roomLen values
+	op   *op.MaxPool2D
+	tile *f32.Tile // copies pixels
+
+	// h, w and c are x's.
+	h, w, c int
+
+	outH int
+	outW int
+
+	// from and to have, for each column of the window, the pixels of a row of y whose element there
+	// is no padding.
+	from, to []int
+
+	// first has the first element that is no padding, for each number of rows of a window that are
+	// padding, and for each number of a row of y.
+	first [][]uint8
+
+	// rooms has roomLen values for each thread.
+	rooms []f32.Array
 }
 
 // roomLen is the number of values of pixels that are put side by side at a time.

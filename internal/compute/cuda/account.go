@@ -11,11 +11,15 @@ import (
 // A Work is one kernel, or one call of a library, that a step gives the device, and what it has to
 // do at least: bytes are those of all arguments read once and of all results written once.
 type Work struct {
-	Op            int // of the plan; −1: behind the ops, where gradients and parameters change their form
+	// Op is the plan's; −1: it is behind the ops, where gradients and parameters change their form.
+	Op int
+
 	Name          string
 	Launches      int
 	Read, Written int64 // bytes
-	Flops         int64 // of products; a product and a sum are two
+
+	// Flops are those of products. A product and a sum are two.
+	Flops int64
 }
 
 // Bytes is what is read and written.

@@ -14,7 +14,9 @@ type copyLink struct {
 	ranks []*rank
 	host  bool
 	room  int64 // numbers of the largest part
-	all   int64 // of the largest piece
+
+	// all is that of the largest piece.
+	all int64
 }
 
 func (l *copyLink) gathers() bool { return !l.host }

@@ -111,7 +111,9 @@ func (l *libraries) norm(n cudnn.Norm, room int64, ours func(s drv.Stream, works
 	if err != nil {
 		return nil, err
 	}
-	if p.Norm().Zeros { // it reads one more image: never faster
+
+	// It reads one more image, which is never faster.
+	if p.Norm().Zeros {
 		return nil, p.Close()
 	}
 	image, channel := int64(n.N)*int64(n.C)*int64(n.H)*int64(n.W), 4*int64(n.C)

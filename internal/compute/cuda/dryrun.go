@@ -23,8 +23,10 @@ func DryRun(multiprocessors int) *GPU {
 
 // dryRun is a driver that returns addresses and does nothing.
 type dryRun struct {
-	next  drv.Ptr
-	works []Work // that were given to it
+	next drv.Ptr
+
+	// works are those that were given to it.
+	works []Work
 }
 
 func (p *dryRun) note(w Work) { p.works = append(p.works, w) }

@@ -9,7 +9,9 @@ import (
 
 // An exchange is what goes between the GPUs before and after a segment.
 type exchange struct {
-	up, down          [][]span // by rank: what it copies from and to the host
+	// up and down are by rank: what it copies from the host and to it.
+	up, down [][]span
+
 	gathered, reduced []piece
 }
 

@@ -18,10 +18,15 @@ type exchangeWatch struct {
 	g     *Group
 	timer *time.Timer
 
-	mu    sync.Mutex // held while it looks; guards what follows
-	over  bool
-	since time.Time // when a call that may not return began
-	err   error
+	// mu is held while it looks. It guards what follows.
+	mu sync.Mutex
+
+	over bool
+
+	// since is when a call that may not return began.
+	since time.Time
+
+	err error
 }
 
 // watchExchange begins to watch a step.

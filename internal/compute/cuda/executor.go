@@ -14,9 +14,14 @@ import (
 
 // Config is how an Executor runs.
 type Config struct {
-	GPU    *GPU    // the device; the executor does not close it
-	Stream uint64  // of dropout: replicas with another one drop other elements
-	Type   Compute // of products, and of images and matrices between operations
+	// GPU is the device. The executor does not close it.
+	GPU *GPU
+
+	// Stream is that of dropout: replicas with another one drop other elements.
+	Stream uint64
+
+	// Type is that of products, and of images and matrices between operations.
+	Type Compute
 
 	// Share is an executor on the same GPU whose parameters, gradients and running statistics
 	// on the device this one uses where the host's memory is the same, and its memory between
@@ -47,21 +52,38 @@ type Executor struct {
 	gpu  *GPU
 	cfg  Config
 
-	ops       []lowered // by op of the plan
-	workspace int64     // bytes of the libraries' workspace that it needs
-	store     *store
-	inputs    []input                      // by input of the plan
-	floats    mirrors                      // of float32 inputs
+	// ops are by op of the plan.
+	ops []lowered
+
+	// workspace is the bytes of the libraries' workspace that it needs.
+	workspace int64
+
+	store *store
+
+	// inputs are by input of the plan.
+	inputs []input
+
+	// floats are the mirrors of float32 inputs.
+	floats mirrors
+
 	kept      map[*plan.Value]*valueMemory // memory of outputs and constants
 	keptOrder []*valueMemory               // outputs
-	numbers   numbers                      // that change from run to run
-	convs     map[convKey]convPlan
-	products  map[product]productPlan
-	norms     norms
-	copies    map[int][]kernels.Tensor // by parameter: its forms that ops of this plan read
-	unpacks   map[int]*kernels.Tensor  // by parameter: its gradient as the library makes it
 
-	masks map[*plan.Value]drv.Ptr // of results of ReLUs: a bit for each number
+	// numbers are those that change from run to run.
+	numbers numbers
+
+	convs    map[convKey]convPlan
+	products map[product]productPlan
+	norms    norms
+
+	// copies has, by parameter, its forms that ops of this plan read.
+	copies map[int][]kernels.Tensor
+
+	// unpacks has, by parameter, its gradient as the library makes it.
+	unpacks map[int]*kernels.Tensor
+
+	// masks are those of results of ReLUs: a bit for each number.
+	masks map[*plan.Value]drv.Ptr
 
 	owned      []drv.Ptr
 	ownedBytes int64
@@ -69,13 +91,25 @@ type Executor struct {
 	full, forward *schedule
 	rest          [3]drv.Event // see drain
 	watch         *watch
-	examples      int       // of later runs; of a plan without Batch it says nothing
-	empty         bool      // later runs have no examples, also where Batch is not known: gradients are zero
-	scaler        *scaler   // of programs that train the store's
-	held          bool      // the host's parameters and statistics stay as they are
-	fresh         *schedule // whose parameters the device has as they are
-	failed        error     // the device is lost
-	closed        bool
+
+	// examples is how many later runs have. It says nothing of a plan without Batch.
+	examples int
+
+	// empty says that later runs have no examples, also where Batch is not known: gradients are
+	// zero.
+	empty bool
+
+	// scaler is that of programs that train, and the store's.
+	scaler *scaler
+
+	// held says that the host's parameters and statistics stay as they are.
+	held bool
+
+	// fresh is the schedule whose parameters the device has as they are.
+	fresh *schedule
+
+	failed error // the device is lost
+	closed bool
 }
 
 // valueMemory is the memory of a value that outlives a run.

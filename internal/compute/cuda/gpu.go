@@ -129,7 +129,9 @@ type productPlan interface {
 // A GPU is one device that is open: its context with a thread, kernels, libraries and streams.
 // Executors that share parameters share it; one of them runs at a time.
 type GPU struct {
-	name    string // "cuda:0"
+	// name is such as "cuda:0".
+	name string
+
 	context driver
 	kernels kernelSet
 	vendor  library
@@ -137,12 +139,21 @@ type GPU struct {
 
 	compute, up, down drv.Stream
 	close             func() error
-	nccl              func() (*nccl.Library, error) // finds and opens it; nil: a stand-in of tests
-	warn              func(msg string, args ...any) // nil: warnings are dropped
-	dryRun            *dryRun                       // it is not there
-	norms             bool                          // the library's normalisations may be taken
-	hangs             bool                          // an executor found that nothing is done any more: what is left would block
-	lost              bool                          // an executor found it lost, and said so: the driver refuses everything
+
+	// nccl finds and opens it; nil: it is a stand-in of tests.
+	nccl func() (*nccl.Library, error)
+
+	// warn is nil if warnings are dropped.
+	warn func(msg string, args ...any)
+
+	dryRun *dryRun // it is not there
+	norms  bool    // the library's normalisations may be taken
+
+	// hangs says that an executor found that nothing is done any more: what is left would block.
+	hangs bool
+
+	// lost says that an executor found it lost, and said so: the driver refuses everything.
+	lost bool
 }
 
 // waiter is a second thread of the context, which waits for events: *drv.Thread.

@@ -25,10 +25,14 @@ type Group struct {
 	link    linker
 	text    string
 
-	schedules []*schedule // of the members, that exchanges were made for
-	exchanges []exchange  // by segment
-	failed    error
-	closed    bool
+	// schedules are those of the members that exchanges were made for.
+	schedules []*schedule
+
+	// exchanges are by segment.
+	exchanges []exchange
+
+	failed error
+	closed bool
 }
 
 // NewGroup joins executors of one model, on different GPUs. From then on the memory of the first
@@ -226,7 +230,9 @@ func (g *Group) Close() error {
 		return fmt.Errorf("cuda: close a group of %d GPUs: its memory is not freed: %w", len(g.ranks), errHangs)
 	}
 	var errs []error
-	if g.link != nil && g.failed == nil { // else abort has closed what there was
+
+	// Otherwise abort has closed what there was.
+	if g.link != nil && g.failed == nil {
 		errs = append(errs, g.link.close())
 	} else if l, ok := g.link.(*copyLink); ok {
 		errs = append(errs, l.close())

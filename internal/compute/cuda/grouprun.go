@@ -91,7 +91,8 @@ func (g *Group) launch(ctx context.Context, hooks plan.Hooks, watch *exchangeWat
 		err := g.launchSegment(k)
 		watch.calls(false)
 		if broken := watch.saw(); broken != nil {
-			err = broken // of which what the call says is a consequence
+			// What the call says is a consequence of it.
+			err = broken
 		}
 		if err != nil {
 			return fmt.Errorf("segment %d of %d: %w", k, len(segments), err)
@@ -191,7 +192,9 @@ func (g *Group) take(k, i int) error {
 // collect waits for the sums, and hands them to the hooks.
 func (g *Group) collect(ctx context.Context, hooks plan.Hooks, watch *exchangeWatch) error {
 	first, segments := g.members[0], g.schedules[0].segments
-	held := first.scaler.on // hand out no gradient before all are known to be finite
+
+	// No gradient is handed out before all are known to be finite.
+	held := first.scaler.on
 	from := 0
 	for k, s := range segments {
 		last := k == len(segments)-1
@@ -200,7 +203,8 @@ func (g *Group) collect(ctx context.Context, hooks plan.Hooks, watch *exchangeWa
 		}
 		err := g.wait(k)
 		if broken := watch.saw(); broken != nil {
-			err = broken // what was broken off counts as done for the GPUs
+			// What was broken off counts as done for the GPUs.
+			err = broken
 		}
 		if err != nil {
 			return fmt.Errorf("segment %d of %d: %w", k, len(segments), err)
@@ -262,7 +266,9 @@ func (g *Group) wait(k int) error {
 		first = fmt.Errorf("%s: %w", g.members[a.i].gpu.Name(), a.err)
 		g.fail(first)
 	}
-	if errors.Is(first, errHangs) { // in an exchange, perhaps, which is broken off now
+
+	// It hangs perhaps in an exchange, which is broken off now.
+	if errors.Is(first, errHangs) {
 		for _, e := range g.members {
 			e.watch.again(abortLimit)
 		}

@@ -15,14 +15,22 @@ import (
 type input struct {
 	value  *plan.Value
 	device drv.Ptr
-	float  span // of float32 numbers, which lie in a mirror
 
-	ints        []int32 // pinned, of labels and row numbers
-	least, most int     // of those
-	labels, ids bool    // what ops read them as
-	what        string  // "label of example" or "id at position"
+	// float is the span of float32 numbers, which lie in a mirror.
+	float span
 
-	pixels *pixels // in place of float32 numbers
+	ints []int32 // pinned, of labels and row numbers
+
+	// least and most are the bounds of those.
+	least, most int
+
+	labels, ids bool // what ops read them as
+
+	// what is "label of example" or "id at position".
+	what string
+
+	// pixels are in place of float32 numbers.
+	pixels *pixels
 }
 
 // allocInputs takes memory for all inputs that an op reads.
@@ -162,7 +170,9 @@ func (in *input) close(c driver) error {
 
 // PixelsConfig says how bytes become the numbers of an input.
 type PixelsConfig struct {
-	C, H, W int // of an image; C at most 4
+	// C, H and W are an image's. C is at most 4.
+	C, H, W int
+
 	// Mean and Std, one for each channel, make a byte p into (p/255 − mean)/std. Empty is 0 and 1.
 	Mean, Std []float32
 }
@@ -180,10 +190,16 @@ func Draw(dx, dy int, flip bool) int32 { return kernels.Draw(dx, dy, flip) }
 
 // pixels is an input whose numbers are made on the device, from bytes.
 type pixels struct {
-	shape  kernels.Pixels
-	memory []byte // pinned: the draws, then the bytes
+	shape kernels.Pixels
+
+	// memory is pinned. It has the draws, then the bytes.
+	memory []byte
+
 	device drv.Ptr
-	direct bool // numbers go to the input's own memory, as float32: one channel has one layout
+
+	// direct says that numbers go to the input's own memory, as float32: one channel has one
+	// layout.
+	direct bool
 }
 
 // ErrNoPixels says that an input cannot be one of bytes.

@@ -34,19 +34,30 @@ func (l Link) String() string {
 // A rank is one GPU of a group.
 type rank struct {
 	*GPU
-	context  *drv.Context // the same as the GPU's
-	stream   drv.Stream   // of what goes between GPUs
-	event    drv.Event    // for the order of two streams of this GPU
-	met      drv.Event    // for that of streams of several
-	received drv.Ptr      // room for others' parts, of copies
-	stage    []byte       // pinned room, of copies through the host
+	context *drv.Context // the same as the GPU's
+
+	// stream is that of what goes between GPUs.
+	stream drv.Stream
+
+	// event is for the order of two streams of this GPU.
+	event drv.Event
+
+	// met is for the order of streams of several GPUs.
+	met drv.Event
+
+	received drv.Ptr // room for others' parts, of copies
+
+	// stage is pinned room for copies through the host.
+	stage []byte
 }
 
 // A piece is n float32 numbers that every rank has in a place of its own. Part i of a piece is rank
 // i's: a multiple of 16 bytes of it, and of the last rank what is left besides.
 type piece struct {
-	at []drv.Ptr // by rank
-	n  int64
+	// at is by rank.
+	at []drv.Ptr
+
+	n int64
 }
 
 // part is which numbers of a piece are rank i's.

@@ -16,10 +16,14 @@ type launch func(s drv.Stream) error
 // lowered is an op of the plan that is ready but for its memory: bind is called when all memory has
 // its place.
 type lowered struct {
-	scratch   int64 // bytes of the arena for this op alone
-	workspace int64 // bytes of the libraries' workspace, which all ops share
-	bind      func() []launch
-	work      []launch
+	// scratch is the bytes of the arena for this op alone.
+	scratch int64
+
+	// workspace is the bytes of the libraries' workspace, which all ops share.
+	workspace int64
+
+	bind func() []launch
+	work []launch
 }
 
 // lowering is the lowering of one op.
@@ -28,7 +32,9 @@ type lowering struct {
 	o         *plan.Op
 	scratch   int64
 	workspace int64
-	before    []func() launch // launches that arguments need first, made when memory has its place
+
+	// before are launches that arguments need first, made when memory has its place.
+	before []func() launch
 }
 
 // room takes scratch memory; the function gives its place once the plan is placed.

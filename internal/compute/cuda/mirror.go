@@ -17,12 +17,19 @@ import (
 // The host's memory is pinned, so that the device copies from and to it by itself; where the driver
 // refuses that, numbers go through pinned memory of the mirror's own.
 type mirror struct {
-	gpu    *GPU
-	host   []byte
-	ends   []byte // where numbers come from and go to: host, or in a Group the first member's
+	gpu  *GPU
+	host []byte
+
+	// ends is where numbers come from and go to: the host's, or in a Group the first member's.
+	ends []byte
+
 	device drv.Ptr
-	stage  []byte // nil: ends is pinned
-	pinned bool   // by this mirror
+
+	// stage is nil if ends is pinned.
+	stage []byte
+
+	// pinned says that this mirror has pinned it.
+	pinned bool
 }
 
 // newMirror pins host and takes memory of the device. It is called on the device's thread, as all

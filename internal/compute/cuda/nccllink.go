@@ -75,6 +75,8 @@ func (l *ncclLink) together(pieces []piece, parts func(p piece, own []drv.Ptr, e
 }
 
 func (l *ncclLink) prepare([]piece) error { return nil }
-func (l *ncclLink) err() error            { return l.clique.Err() } // from any thread, as abort
-func (l *ncclLink) abort() error          { return l.clique.Abort() }
-func (l *ncclLink) close() error          { return l.do(l.clique.Close) }
+
+// err may be called from any thread, as abort may.
+func (l *ncclLink) err() error   { return l.clique.Err() }
+func (l *ncclLink) abort() error { return l.clique.Abort() }
+func (l *ncclLink) close() error { return l.do(l.clique.Close) }

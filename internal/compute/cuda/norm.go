@@ -35,7 +35,9 @@ func (l *lowering) batchNorm() (lowered, error) {
 		}), nil
 	}
 	masked := len(o.In) > 3
-	if !masked && o.ReLU && c%8 == 0 { // the library's gradient would not compute it anew
+
+	// The library's gradient would not compute it anew.
+	if !masked && o.ReLU && c%8 == 0 {
 		p, err := e.dnnNormGrad(o.In[0], true, false)
 		if err != nil {
 			return lowered{}, err
@@ -61,7 +63,9 @@ func (l *lowering) batchNorm() (lowered, error) {
 		return lowered{}, err
 	}
 	workspace := l.room(e.gpu.kernels.BatchNormWorkspace(c))
-	own := l.room(8 * int64(c)) // of statistics that no gradient reads
+
+	// own is room for statistics that no gradient reads.
+	own := l.room(8 * int64(c))
 	return l.done(func() launch {
 		bind()
 		b.Workspace, b.Mean, b.InvStd = workspace(), own(), own()+drv.Ptr(4*c)

@@ -24,8 +24,11 @@ type numbers struct {
 	gpu    *GPU
 	size   int64
 	device drv.Ptr
-	host   []byte // pinned: what goes up, and behind it the 4 bytes of found that come back
-	drops  []*op.Dropout
+
+	// host is pinned. It has what goes up, and behind it the 4 bytes of found that come back.
+	host []byte
+
+	drops []*op.Dropout
 }
 
 func (n *numbers) alloc(g *GPU, p *plan.Plan) error {

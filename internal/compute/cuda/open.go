@@ -207,7 +207,8 @@ func (l *libraries) conv(pass cudnn.Op, c cudnn.Conv) (convPlan, error) {
 	c.NonDeterministic = l.loose
 	p, err := l.tuner.Conv(pass, c)
 	if err != nil {
-		return nil, err // not p, which would be no nil interface
+		// The result is not p, which would be no nil interface.
+		return nil, err
 	}
 	return p, nil
 }
@@ -243,7 +244,8 @@ func (l *libraries) remembered(question string, names [2]string, measure func() 
 		choice.Engine = names[1]
 	}
 	if err := l.tuner.Cache.Put(key, choice); err != nil {
-		l.tuner.Log("%v", err) // the choice holds; the next start makes it again
+		// The choice holds, and the next start makes it again.
+		l.tuner.Log("%v", err)
 	}
 	return second, nil
 }

@@ -264,7 +264,8 @@ func (e *Executor) collect(ctx context.Context, s *schedule, forward bool, hooks
 			continue
 		}
 		if e.scaler.on && !last {
-			continue // hand out no gradient before all are known to be finite
+			// No gradient is handed out before all are known to be finite.
+			continue
 		}
 		if err := e.watch.wait(g.left, e.cfg.Timeout); err != nil {
 			return fmt.Errorf("segment %d of %d: %w", k, len(s.segments), err)

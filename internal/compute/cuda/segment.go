@@ -13,27 +13,45 @@ import (
 // need.
 type schedule struct {
 	segments []*segment
-	outputs  int      // loss, outputs and running statistics are final after this segment
-	update   *segment // what is launched behind the last one; nil: nothing
+
+	// outputs says that loss, outputs and running statistics are final after this segment.
+	outputs int
+
+	// update is what is launched behind the last one; nil: there is nothing.
+	update *segment
 }
 
 // A segment is ops that are launched together, with the copies before and after.
 type segment struct {
-	waits []int  // parameters that it is the first to read, in order
+	// waits are parameters that it is the first to read, in order.
+	waits []int
+
 	up    []span // their memory
 	packs *kernels.Table
 
-	work    []launch // of its ops, and what brings its gradients to the host's form
-	ends    int      // where in work its ops end
+	// work is that of its ops, and what brings its gradients to the host's form.
+	work []launch
+
+	// ends is where in work its ops end.
+	ends int
+
 	unpacks *kernels.Table
-	runs    int // that it made, 2 for more
-	exec    drv.GraphExec
-	eager   bool // it cannot be captured
 
-	ready []int // parameters whose gradients are final and that are not read any more after it, in order
-	down  []span
+	// runs is how many it made, or 2 for more.
+	runs int
 
-	arrived, computed, left drv.Event // its parameters; its work; its gradients and all of earlier segments
+	exec  drv.GraphExec
+	eager bool // it cannot be captured
+
+	// ready are parameters whose gradients are final and that are not read any more after it, in
+	// order.
+	ready []int
+
+	down []span
+
+	// arrived is for its parameters, computed for its work, and left for its gradients and all of
+	// earlier segments.
+	arrived, computed, left drv.Event
 }
 
 // newSchedule cuts the plan into segments. A new one begins where enough gradients are final to
@@ -59,7 +77,10 @@ func (e *Executor) newSchedule(forward bool) (*schedule, error) {
 	s := &schedule{}
 	seen := make([]bool, len(p.Params))
 	now := &segment{}
-	var waiting, waited, finished, left int64 // bytes: of this segment's parameters, of earlier ones', of its gradients, of those to come
+
+	// The bytes are those of this segment's parameters, of earlier ones', of its gradients, and of
+	// those to come.
+	var waiting, waited, finished, left int64
 	if !forward && p.Grads != nil {
 		for _, v := range p.Params {
 			left += v.Size()
@@ -206,7 +227,9 @@ func (e *Executor) finishGradients(g *segment) error {
 	if !scaled {
 		return nil
 	}
-	for _, p := range joined(rest, e.store.grads.order) { // what lies between them is zero and stays that
+
+	// What lies between them is zero and stays that.
+	for _, p := range joined(rest, e.store.grads.order) {
 		at, n := p.mirror.device+drv.Ptr(p.from), p.n/4
 		g.work = append(g.work, func(s drv.Stream) error { return k.Unscale(s, kernels.Float32, n, at, at, 1, factor, found) })
 	}

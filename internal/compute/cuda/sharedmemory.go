@@ -94,8 +94,10 @@ func (s *store) back(was [2]sharedMemory) error {
 
 // A move is an executor's change to other memory.
 type move struct {
-	e             *Executor
-	full, forward *schedule // that it had
+	e *Executor
+
+	// full and forward are those that it had.
+	full, forward *schedule
 }
 
 // prepareMove makes the executor's launches and schedules anew, for the memory that there is now,

@@ -15,25 +15,36 @@ import (
 // A store is what the executors that share have on the device together, and what counts over all of
 // their runs.
 type store struct {
-	gpu       *GPU
-	users     []*Executor
-	params    mirrors
-	grads     mirrors
-	copies    map[copyKey]drv.Ptr
-	bytes     int64       // of copies
-	copyOrder []sizedCopy // as they were made
+	gpu    *GPU
+	users  []*Executor
+	params mirrors
+	grads  mirrors
+	copies map[copyKey]drv.Ptr
 
-	states     map[*plan.State]*state
-	stateOrder []*state // by name
-	stateHost  []byte   // pinned, of all of them
-	stateDev   drv.Ptr
+	// bytes are those of copies.
+	bytes int64
 
-	arena     sharedMemory // temporaries and scratch
-	workspace sharedMemory // of the libraries, within one op
+	// copyOrder is as they were made.
+	copyOrder []sizedCopy
+
+	states map[*plan.State]*state
+
+	// stateOrder is by name.
+	stateOrder []*state
+
+	stateHost []byte // pinned, of all of them
+	stateDev  drv.Ptr
+
+	arena sharedMemory // temporaries and scratch
+
+	// workspace is that of the libraries, within one op.
+	workspace sharedMemory
 
 	gradScale float32
-	step      uint64  // runs with gradients, for dropout
-	scaler    *scaler // of those that make gradients; nil: there was none so far
+	step      uint64 // runs with gradients, for dropout
+
+	// scaler is that of programs that make gradients; nil: there was none so far.
+	scaler *scaler
 }
 
 // A copyKey is a parameter in a type and order that kernels multiply. K, C, RS and Lanes are of a

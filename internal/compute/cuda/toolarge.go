@@ -17,7 +17,9 @@ func (e *Executor) tooLarge(err error, free int64) error {
 		return err // the host's memory
 	}
 	p := e.plan
-	p.Place() // with what scratch memory is known
+
+	// The scratch memory is what is known of it.
+	p.Place()
 	fixed, grows := e.ownedBytes, p.Memory.Arena+p.Memory.Inputs+p.Memory.Outputs
 	for _, v := range p.Params {
 		if e.store != nil && len(e.store.users) > 1 {

@@ -97,7 +97,8 @@ func chooseTypes(p *plan.Plan, c Compute) {
 }
 
 func halve(p *plan.Plan, float16 bool) {
-	group := make(map[*plan.Value]*plan.Value) // of values that have one type; roots stand for themselves
+	// group has values that have one type. Roots stand for themselves.
+	group := make(map[*plan.Value]*plan.Value)
 	var find func(v *plan.Value) *plan.Value
 	find = func(v *plan.Value) *plan.Value {
 		g, ok := group[v]

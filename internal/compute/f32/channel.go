@@ -6,8 +6,11 @@ import "fmt"
 // then in float64 over groups, so that mean and variance stay exact to about 1e-6 however many rows
 // there are.
 const (
-	groupRows   = 128
-	maxChannels = 256 // channels summed at a time: the float32 partial sums live on the stack
+	groupRows = 128
+
+	// maxChannels is how many channels are summed at a time: the float32 partial sums live on the
+	// stack.
+	maxChannels = 256
 )
 
 func checkChannels(op string, c int, lens ...int) {

@@ -77,7 +77,10 @@ func gradSumColumns(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
 
 func scaleRows(p Path, y, x, res, scale, shift []float32, relu bool) {
 	n, c := len(y), len(scale)
-	switch { // calls by name: through a variable the arrays that callers have on the stack would be allocated
+
+	// The calls are by name: through a variable the arrays that callers have on the stack would be
+	// allocated.
+	switch {
 	case p == AVX512 && res == nil && relu:
 		scaleShiftReLUAVX512(&y[0], &x[0], &scale[0], &shift[0], n, c)
 	case p == AVX512 && res == nil:
@@ -99,7 +102,9 @@ func scaleRows(p Path, y, x, res, scale, shift []float32, relu bool) {
 
 func normGradRows(path Path, dx, dy, x, y, p, q, r []float32) {
 	n, c := len(dx), len(p)
-	switch { // as in scaleRows
+
+	// The calls are by name, as in scaleRows.
+	switch {
 	case path == AVX512 && y == nil:
 		normGradAVX512(&dx[0], &dy[0], &x[0], &p[0], &q[0], &r[0], n, c)
 	case path == AVX512:

@@ -55,7 +55,10 @@ func gradSumColumns(p Path, sumDy, sumDyX, dy, x, y, center []float32, c int) {
 
 func scaleRows(_ Path, y, x, res, scale, shift []float32, relu bool) {
 	n, c := len(y), len(scale)
-	switch { // calls by name: through a variable the arrays that callers have on the stack would be allocated
+
+	// The calls are by name: through a variable the arrays that callers have on the stack would be
+	// allocated.
+	switch {
 	case res == nil && relu:
 		scaleShiftReLUNEON(&y[0], &x[0], &scale[0], &shift[0], n, c)
 	case res == nil:

@@ -122,7 +122,9 @@ func scaleShift[E element](p Path, y, x, res []E, scale, shift []float32, relu b
 		if n > 0 {
 			scaleRowsOf(p, y[:n], x[:n], part, wideScale[:w], wideShift[:w], relu)
 		}
-		if n < len(y) { // the last rows in vectors, too, so that all numbers are rounded alike
+
+		// The last rows are done in vectors, too, so that all numbers are rounded alike.
+		if n < len(y) {
 			var in, out, add [wideChannels]E
 			copy(in[:], x[n:])
 			if res != nil {
@@ -157,7 +159,9 @@ func normGrad[E element](path Path, dx, dy, x, y []E, p, q, r []float32) {
 		if n > 0 {
 			normGradRowsOf(path, dx[:n], dy[:n], x[:n], part, wp[:w], wq[:w], wr[:w])
 		}
-		if n < len(dx) { // as in scaleShift
+
+		// The last rows are done in vectors, too, as in scaleShift.
+		if n < len(dx) {
 			var out, grad, in, mask [wideChannels]E
 			copy(grad[:], dy[n:])
 			copy(in[:], x[n:])

@@ -38,9 +38,14 @@ func (m Mat) check(name string) {
 }
 
 const (
-	gemmDepth  = 512 // rows of a packed panel: of a reduction done in one go
-	gemmPanels = 8   // packed panels that stay in the second-level cache
-	gemmWidth  = 128 // packed panels at most: bounds the scratch memory
+	// gemmDepth is the rows of a packed panel: those of a reduction done in one go.
+	gemmDepth = 512
+
+	// gemmPanels is how many packed panels stay in the second-level cache.
+	gemmPanels = 8
+
+	// gemmWidth bounds the packed panels, and with them the scratch memory.
+	gemmWidth = 128
 )
 
 // A Gemm multiplies matrices on the threads of a pool. Its scratch memory grows to the largest
@@ -52,17 +57,23 @@ type Gemm struct {
 
 	// The part of a product under way: c += or = a·b for some rows of b and some of its
 	// columns.
-	a, b, c        Mat
-	alpha, beta    float32
-	first          bool // part of the reduction: beta applies
-	k0, depth      int  // rows of b
-	j0, cols       int  // columns of b
+	a, b, c     Mat
+	alpha, beta float32
+
+	// first says that this is the first part of the reduction: beta applies.
+	first bool
+
+	k0, depth      int // rows of b
+	j0, cols       int // columns of b
 	panels, groups int
 	chunks         int
-	packedA        []float32 // rows of a^T's part, row after row; empty if a is read in place
-	packedB        []float32
-	packTask       func(i int)
-	tileTask       func(i int)
+
+	// packedA has rows of a^T's part, row after row. It is empty if a is read in place.
+	packedA []float32
+
+	packedB  []float32
+	packTask func(i int)
+	tileTask func(i int)
 }
 
 // NewGemm returns a Gemm that runs on p.

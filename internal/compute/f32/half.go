@@ -34,14 +34,19 @@ func Float16Bits(f float32) uint16 {
 	sign := uint16(u >> 16 & 0x8000)
 	u &= 0x7fffffff
 	switch {
-	case u > 0x7f800000: // NaN: made quiet, the payload's upper bits kept, as VCVTPS2PH does
+	case u > 0x7f800000:
+		// NaN is made quiet, and the payload's upper bits are kept, as VCVTPS2PH does.
 		return sign | 0x7e00 | uint16(u>>13&0x3ff)
 	case u >= 0x477ff000: // 65520 and above round to infinity
 		return sign | 0x7c00
-	case u < 0x38800000: // below 2^-14: subnormal. Adding 1/2 puts the rounding where float32 does it: units of 2^-24.
+	case u < 0x38800000:
+		// Below 2^-14 the number is subnormal. To add 1/2 puts the rounding where float32 does it:
+		// units of 2^-24.
 		return sign | uint16(math.Float32bits(math.Float32frombits(u)+0.5)-0x3f000000)
 	}
-	u += 0xfff + u>>13&1 // round to nearest even; a carry moves into the exponent, as it should
+
+	// It rounds to nearest even. A carry moves into the exponent, as it should.
+	u += 0xfff + u>>13&1
 	return sign | uint16((u-0x38000000)>>13)
 }
 

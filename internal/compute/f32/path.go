@@ -13,9 +13,15 @@ type Path uint8
 const (
 	Portable Path = iota
 	AVX2          // AVX2, FMA and F16C
-	AVX512        // AVX-512 F, BW, DQ, VL, and all of AVX2's
-	AMX           // AVX512 with AVX512_BF16, and products of bfloat16 by the tile unit, AMX
-	NEON          // arm64's vectors of 128 bits, with fused multiply-add
+
+	// AVX512 has AVX-512 F, BW, DQ, VL, and all of AVX2's.
+	AVX512
+
+	// AMX is AVX512 with AVX512_BF16, and products of bfloat16 by the tile unit.
+	AMX
+
+	// NEON is arm64's vectors of 128 bits, with fused multiply-add.
+	NEON
 )
 
 var pathNames = [...]string{"portable", "avx2", "avx512", "amx", "neon"}
@@ -99,15 +105,18 @@ var (
 
 // A kernelSet is the loops of one path. Lengths have been checked.
 type kernelSet struct {
-	add      func(dst, a, b []float32)
-	mul      func(dst, a, b []float32)
-	axpy     func(dst []float32, alpha float32, x []float32)
-	axpby    func(dst []float32, alpha float32, x []float32, beta float32)
-	scale    func(dst []float32, alpha float32, x []float32)
-	sum      func(x []float32) float32
-	dot      func(x, y []float32) float32
-	max      func(x []float32) float32
-	sumTo    func(dsts, srcs [][]float32) int // nil: none
+	add   func(dst, a, b []float32)
+	mul   func(dst, a, b []float32)
+	axpy  func(dst []float32, alpha float32, x []float32)
+	axpby func(dst []float32, alpha float32, x []float32, beta float32)
+	scale func(dst []float32, alpha float32, x []float32)
+	sum   func(x []float32) float32
+	dot   func(x, y []float32) float32
+	max   func(x []float32) float32
+
+	// sumTo is nil if there is none.
+	sumTo func(dsts, srcs [][]float32) int
+
 	relu     func(dst, x []float32)
 	reluGrad func(dx, dy, y []float32)
 	maxWhich func(out []float32, chosen []uint8, x []float32, which uint8)

@@ -19,7 +19,8 @@ func hasPath(p Path) bool {
 
 func kernelsFor(p Path) *kernelSet {
 	switch p {
-	case AVX512, AMX: // beside products of bfloat16 they are the same
+	case AVX512, AMX:
+		// Beside products of bfloat16 they are the same.
 		return &setAVX512
 	case AVX2:
 		return &setAVX2

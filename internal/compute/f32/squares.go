@@ -22,7 +22,9 @@ const squareBlock = 256
 // and with q = 1/(a·b) they are multiplied by q·b and q·a. That is one division for two values, and
 // no overflow as long as b, and a, is below 2⁶⁴.
 type Precondition struct {
-	Variance      []float32 // nil: none
+	// Variance is nil if there is none.
+	Variance []float32
+
 	Root, Epsilon float32
 }
 
@@ -106,9 +108,13 @@ func (s *SquareSum) Total() float64 {
 
 // AddSquares are what AddToMeasured sums.
 type AddSquares struct {
-	Before SquareSum // of the destination as it was
-	Added  SquareSum
-	After  SquareSum // of the destination as it is then
+	// Before is that of the destination as it was.
+	Before SquareSum
+
+	Added SquareSum
+
+	// After is that of the destination as it is then.
+	After SquareSum
 }
 
 // measuredPart values of three arrays fit the first-level cache. It is a multiple of squareBlock.

@@ -43,7 +43,9 @@ func gradSumColumnsHalf(p Path, sumDy, sumDyX []float32, dy, x, y []uint16, cent
 
 func scaleRowsHalf(y, x, res []uint16, scale, shift []float32, relu bool) {
 	n, c := len(y), len(scale)
-	switch { // as in scaleRows
+
+	// The calls are by name, as in scaleRows.
+	switch {
 	case res == nil && relu && hasBFMMLA:
 		scaleShiftReLUHalfBF16(&y[0], &x[0], &scale[0], &shift[0], n, c)
 	case res == nil && relu:

@@ -17,7 +17,9 @@ func SumTo(dsts, srcs [][]float32) {
 	if kernels.sumTo != nil {
 		from = kernels.sumTo(dsts, srcs)
 	}
-	for n := len(dsts[0]); from < n; from += 1024 { // as many values stay in the first-level cache
+
+	// As many values stay in the first-level cache.
+	for n := len(dsts[0]); from < n; from += 1024 {
 		to := min(from+1024, n)
 		sum := dsts[0][from:to]
 		if len(srcs) == 1 {

@@ -27,10 +27,15 @@ func Tiles(p Path) *Tile { return &kernelsFor(p).tile }
 type GatherArgs struct {
 	In, W, Out []float32
 	Segments   []Segment
-	Mask       uint64 // set by the kernel: columns that are stored
-	Add        uint64 // 1: add the sum to out; 0: overwrite it
-	InRow      [MaxTileRows]int
-	OutRow     [MaxTileRows]int
+
+	// Mask is set by the kernel: the columns that are stored.
+	Mask uint64
+
+	// Add is 1 to add the sum to out, and 0 to overwrite it.
+	Add uint64
+
+	InRow  [MaxTileRows]int
+	OutRow [MaxTileRows]int
 }
 
 // A Segment is a run of the reduction: Len values that follow each other in each row of the left
@@ -46,7 +51,9 @@ type Segment struct {
 type OuterArgs struct {
 	A, B, Out []float32
 	Pairs     [][2]uint32
-	Add       uint64 // 1: add the sum to out; 0: overwrite it
+
+	// Add is 1 to add the sum to out, and 0 to overwrite it.
+	Add uint64
 }
 
 // TransposeArgs is a call of Tile.Transpose.
@@ -54,12 +61,23 @@ type OuterArgs struct {
 // The layout is known to the assembly.
 type TransposeArgs struct {
 	Dst, Src []float32
-	SrcMask  uint64 // set by the kernel: columns that are read
-	DstMask  uint64 // set by the kernel: columns that are written
-	M        int    // set by the kernel: rows that are written
-	Ahead    int    // distance in values to what a later call reads, which is fetched into the cache
-	SrcRow   [16]int
-	DstRow   [16]int // negative: the row is left out
+
+	// SrcMask is set by the kernel: the columns that are read.
+	SrcMask uint64
+
+	// DstMask is set by the kernel: the columns that are written.
+	DstMask uint64
+
+	// M is set by the kernel: the rows that are written.
+	M int
+
+	// Ahead is the distance in values to what a later call reads, which is fetched into the cache.
+	Ahead int
+
+	SrcRow [16]int
+
+	// DstRow is negative for a row that is left out.
+	DstRow [16]int
 }
 
 // Gather computes out[OutRow[i] + j] (+)= Σ over segments and k < Len of in[InRow[i] + In + k] ·

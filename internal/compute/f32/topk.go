@@ -21,8 +21,11 @@ type TopK struct {
 }
 
 const (
-	magnitude = 0x7fffffff // the bits of a float32 without its sign
-	lanes     = 16         // collect may write so many entries beyond the last
+	// magnitude is the bits of a float32 without its sign.
+	magnitude = 0x7fffffff
+
+	// lanes is how many entries collect may write beyond the last.
+	lanes = 16
 )
 
 // choose returns the indices of the k values of x that are largest in magnitude, rising; fewer
@@ -33,7 +36,9 @@ func (t *TopK) choose(x []float32, k int) []uint32 {
 	}
 	if n := len(x); n > 4*sampleLeast && k <= n/4 {
 		room := resize(&t.found, 3*k+1024)
-		resize(&t.values, max(sampleLen(n), len(room))) // for the sample, then for what is found
+
+		// The room is for the sample, then for what is found.
+		resize(&t.values, max(sampleLen(n), len(room)))
 		low := max(t.guess(x, k), 1)
 		done, count := kernels.collect(room, x, low)
 		if done == n && (count >= k || low == 1) {
@@ -116,7 +121,9 @@ func (t *TopK) radix(x []float32, k int) (least uint32, equal int) {
 	if k < 1 || k > len(x) {
 		panic(fmt.Sprintf("f32: TopK: the %d-th largest of %d values", k, len(x)))
 	}
-	mask, prefix := uint32(0), uint32(0) // of the digits that are known
+
+	// mask and prefix are those of the digits that are known.
+	mask, prefix := uint32(0), uint32(0)
 	for _, digit := range [...]struct{ shift, bits int }{{20, 11}, {10, 10}, {0, 10}} {
 		counts := t.counts[:1<<digit.bits]
 		clear(counts)

@@ -10,25 +10,44 @@ import (
 // computes with 2×2 such registers, which is what keeps the unit busy: four loads for four
 // products.
 const (
-	UnitRows  = 16   // of one register: rows that lie a constant stride apart
-	UnitBlock = 32   // rows and columns of a block
-	UnitDepth = 32   // values of the reduction in one step
-	unitSums  = 1024 // of a block
+	// UnitRows is the rows of one register, which lie a constant stride apart.
+	UnitRows = 16
+
+	UnitBlock = 32 // rows and columns of a block
+
+	// UnitDepth is the values of the reduction in one step.
+	UnitDepth = 32
+
+	// unitSums is how many a block has.
+	unitSums = 1024
 )
 
 // BlockArgs is a call of Tile.Blocks. All offsets and strides are in elements.
 //
 // The layout is known to the assembly.
 type BlockArgs struct {
-	A, B     []uint16
-	Sums     []float32
-	Rows     [][2]int  // for each block: the first row in A of its upper and of its lower 16 rows
-	Segments []Segment // the reduction: Len steps, from offset In of each row of A, and W of a panel of B
-	Stride   int       // in A, from one row of 16 to the next
-	Step     int       // in A, from one step to the next
-	Panels   int       // panels of 32 columns of B
-	Panel    int       // in B, from one panel to the next
-	Add      uint64    // 1: add to Sums; 0: overwrite them
+	A, B []uint16
+	Sums []float32
+
+	// Rows has, for each block, the first row in A of its upper and of its lower 16 rows.
+	Rows [][2]int
+
+	// Segments is the reduction: Len steps, from offset In of each row of A, and W of a panel of B.
+	Segments []Segment
+
+	// Stride is in A, from one row of 16 to the next.
+	Stride int
+
+	// Step is in A, from one step to the next.
+	Step int
+
+	Panels int // panels of 32 columns of B
+
+	// Panel is in B, from one panel to the next.
+	Panel int
+
+	// Add is 1 to add to Sums, and 0 to overwrite them.
+	Add uint64
 }
 
 // Unit is the tile of the machine's tile unit, or nil where t's path does not use one: its Blocks
@@ -123,7 +142,8 @@ func (a *BlockArgs) check() {
 //
 //go:norace
 func blocksPortable(a *BlockArgs) {
-	var low, high [UnitDepth / 2][UnitBlock]float32 // the halves of a step of B
+	// low and high are the halves of a step of B.
+	var low, high [UnitDepth / 2][UnitBlock]float32
 	for b, rows := range a.Rows {
 		for p := range a.Panels {
 			sums := a.Sums[(b*a.Panels+p)*unitSums:][:unitSums]

@@ -25,7 +25,8 @@ func tilesRefused() error {
 // tileConfig is the configuration of the tile registers: palette 1, eight registers of 16 rows of
 // 64 bytes.
 var tileConfig = func() (c [64]byte) {
-	const registers, rowBytes, rows = 8, 16, 48 // where the sizes lie
+	// The constants say where the sizes lie.
+	const registers, rowBytes, rows = 8, 16, 48
 	c[0] = 1
 	for i := range registers {
 		c[rowBytes+2*i] = 64

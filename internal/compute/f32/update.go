@@ -23,16 +23,25 @@ type Update struct {
 	Rate                float32
 	Decay               float32
 	Momentum            float32
-	Factor              float32 // multiplies a step along the velocity m, and not m
-	Beta1, Rest1        float32 // β₁ and 1 − β₁
-	Beta2, Rest2        float32 // β₂ and 1 − β₂; RMSProp's ρ and 1 − ρ
-	Correction          float32 // 1/(1 − β₁ᵗ)
-	Root                float32 // 1/√(1 − β₂ᵗ)
-	Epsilon             float32
-	Keep                float32 // 1 − ηλ where decay is apart from the gradient, else 1
-	Inverse             float32 // 1/η, for FTRL
-	Beta                float32
-	L1                  float32
+
+	// Factor multiplies a step along the velocity m, and not m.
+	Factor float32
+
+	Beta1, Rest1 float32 // β₁ and 1 − β₁
+
+	// Beta2 and Rest2 are β₂ and 1 − β₂, or RMSProp's ρ and 1 − ρ.
+	Beta2, Rest2 float32
+
+	Correction float32 // 1/(1 − β₁ᵗ)
+	Root       float32 // 1/√(1 − β₂ᵗ)
+	Epsilon    float32
+
+	// Keep is 1 − ηλ where decay is apart from the gradient, else 1.
+	Keep float32
+
+	Inverse float32 // 1/η, for FTRL
+	Beta    float32
+	L1      float32
 }
 
 // squarable is the largest gradient that is squared as it is: 256 such squares fit a float32's

@@ -45,7 +45,8 @@ func saturated(s float32) float32 {
 }
 
 func (u *Update) ascendPortable(value, grad []float32) {
-	c := *u // the compiler keeps a copy in registers
+	// The compiler keeps a copy in registers.
+	c := *u
 	grad = grad[:len(value)]
 	for i, w := range value {
 		value[i] = w + float32(c.Rate*c.input(grad[i]))

@@ -21,7 +21,9 @@ package f32
 type WinogradArgs struct {
 	Dst, Src [36]*float32
 	Count    int
-	Add      uint64 // output only; 1: add to y; 0: overwrite it
+
+	// Add is for output only: 1 to add to y, 0 to overwrite it.
+	Add uint64
 }
 
 // CanWinograd reports whether the path has the transforms in assembly; the others are correct but

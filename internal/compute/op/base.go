@@ -159,7 +159,9 @@ func names(ns gorgonia.Nodes) []string {
 // gorgonia sometimes keeps both is harmless. Gradients calls it.
 func CheckCollisions(g *gorgonia.ExprGraph) error {
 	seen := make(map[uint32]*gorgonia.Node)
-	first := make(map[*gorgonia.Node]*gorgonia.Node) // of a node and its equals
+
+	// first is that of a node and its equals.
+	first := make(map[*gorgonia.Node]*gorgonia.Node)
 	for _, n := range g.AllNodes() {
 		h := n.Hashcode()
 		m, ok := seen[h]

@@ -92,7 +92,9 @@ func batchNorm2D[T float](o *BatchNorm2D, in []gorgonia.Value, shape tensor.Shap
 	it, invstd := dense[T](tensor.Shape{c})
 	x, gamma, beta := numbers[T](in[0]), numbers[T](in[1]), numbers[T](in[2])
 	runMean, runVar := numbers[T](o.State.Mean), numbers[T](o.State.Var)
-	images := shape.Clone() // that count
+
+	// images are those that count.
+	images := shape.Clone()
 	if !o.Mode.Inference {
 		images[0] = o.Mode.Rows(shape[0])
 	}
@@ -151,7 +153,10 @@ func (o *BatchNorm2D) SymDiff(in gorgonia.Nodes, out, grad *gorgonia.Node) (gorg
 // are read, y is not), dy like x. Result: Tuple{dx like x, dgamma (C), dbeta (C)}.
 type BatchNorm2DGrad struct {
 	gradient
-	Name string // of the BatchNorm2D's state
+
+	// Name is that of the BatchNorm2D's state.
+	Name string
+
 	Mode *Mode
 }
 

@@ -15,7 +15,9 @@ import (
 // Gradients: dx = dy, db by BiasGrad.
 type BiasAdd struct {
 	traits
-	Dims int // of x, at least 2
+
+	// Dims is that of x, at least 2.
+	Dims int
 }
 
 func (o *BiasAdd) Arity() int            { return 2 }

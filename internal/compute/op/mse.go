@@ -19,7 +19,9 @@ import (
 type MSE struct {
 	traits
 	Dims int
-	Mode *Mode // nil: the rows are no examples, as those of a parameter
+
+	// Mode is nil if the rows are no examples, as those of a parameter.
+	Mode *Mode
 }
 
 func (o *MSE) Arity() int            { return 2 }

@@ -52,9 +52,14 @@ func (r Role) String() string {
 //
 // It is built by one goroutine, as a graph is.
 type Registry struct {
-	Mode  *Mode        // of all stateful ops of the graph
-	Dtype tensor.Dtype // of new leaves; float32 by default
-	Seed  uint64       // of initial values and dropout
+	// Mode is that of all stateful ops of the graph.
+	Mode *Mode
+
+	// Dtype is that of new leaves, float32 by default.
+	Dtype tensor.Dtype
+
+	// Seed is that of initial values and dropout.
+	Seed uint64
 
 	// Blocks are pieces of memory to which values of leaves were moved, so that a device can
 	// copy from them. A graph and its Translation have one list.
@@ -68,12 +73,18 @@ type Registry struct {
 	// Slow has the kinds of gorgonia's slow ops that package nn has logged.
 	Slow map[string]bool
 
-	roles  map[int64]Role // by node ID
+	// roles are by node ID.
+	roles map[int64]Role
+
 	names  map[string]bool
 	states []*BatchNormState
-	origin map[*gorgonia.Node]*gorgonia.Node // of a translated graph: the user's leaf of each leaf
 
-	loss          *gorgonia.Node // what Gradients was asked for, with its answer
+	// origin has, for each leaf of a translated graph, the user's leaf.
+	origin map[*gorgonia.Node]*gorgonia.Node
+
+	// loss is what Gradients was asked for, with its answer.
+	loss *gorgonia.Node
+
 	params, grads gorgonia.Nodes
 }
 

@@ -9,7 +9,8 @@ package plan
 // stays float32: what users see, parameters and their gradients, statistics, matrices, inputs in
 // the other layout, and images that meet an op without such a kernel.
 func (p *Plan) halve() {
-	group := make(map[*Value]*Value) // of values that have one type; roots stand for themselves
+	// group has values that have one type. Roots stand for themselves.
+	group := make(map[*Value]*Value)
 	var find func(v *Value) *Value
 	find = func(v *Value) *Value {
 		g, ok := group[v]

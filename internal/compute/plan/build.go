@@ -12,11 +12,19 @@ import (
 
 // A Request says what a plan is to compute.
 type Request struct {
-	Root    *gorgonia.Node // the loss, or in inference any node
+	// Root is the loss, or in inference any node.
+	Root *gorgonia.Node
+
 	Outputs gorgonia.Nodes // further nodes whose values are wanted
-	Params  gorgonia.Nodes // leaves that are parameters; other leaves are inputs
-	Grads   gorgonia.Nodes // gradient of each parameter; nil: none is wanted
-	Seed    *gorgonia.Node // the constant 1 at which the gradients begin; nil without Grads
+
+	// Params are leaves that are parameters. Other leaves are inputs.
+	Params gorgonia.Nodes
+
+	// Grads has the gradient of each parameter; nil: none is wanted.
+	Grads gorgonia.Nodes
+
+	// Seed is the constant 1 at which the gradients begin. It is nil without Grads.
+	Seed *gorgonia.Node
 
 	// Batch is the number of examples that the inputs have room for, 0 if nothing is ever left
 	// out: see Examples.
@@ -42,11 +50,19 @@ type Request struct {
 type Plan struct {
 	Ops    []*Op
 	Inputs []*Value // leaves that the user sets
-	Params []*Value // in the order of Request.Params
-	Grads  []*Value // gradient of each parameter, row-major; nil without gradients
+
+	// Params are in the order of Request.Params.
+	Params []*Value
+
+	// Grads has the gradient of each parameter, row-major. It is nil without gradients.
+	Grads []*Value
+
 	Consts []*Value
-	Seed   *Value // nil if the gradients do not begin at ops that can be told it
-	Loss   *Value // the root
+
+	// Seed is nil if the gradients do not begin at ops that can be told it.
+	Seed *Value
+
+	Loss *Value // the root
 	// Outputs are the values of Request.Outputs, row-major.
 	Outputs   []*Value
 	Inference bool
@@ -56,9 +72,15 @@ type Plan struct {
 	// himself. Executors do it as each gradient becomes ready.
 	ScaleGrads bool
 
-	Ready    [][]int // after op i these parameters' gradients are final, and no later op reads the parameters
-	FirstUse [][]int // op i is the first to read these parameters
-	Forward  []bool  // op i is needed for the loss or an output
+	// Ready says that after op i these parameters' gradients are final, and no later op reads the
+	// parameters.
+	Ready [][]int
+
+	// FirstUse says that op i is the first to read these parameters.
+	FirstUse [][]int
+
+	// Forward says that op i is needed for the loss or an output.
+	Forward []bool
 
 	// Place fills these in.
 	Memory Memory
@@ -114,10 +136,15 @@ func Build(req Request) (*Plan, error) {
 }
 
 type builder struct {
-	req   Request
-	plan  *Plan
-	nodes map[*gorgonia.Node][]*Value // results of each node lowered so far
-	other map[*Value]*Value           // the same value in the other layout
+	req  Request
+	plan *Plan
+
+	// nodes has the results of each node lowered so far.
+	nodes map[*gorgonia.Node][]*Value
+
+	// other has the same value in the other layout.
+	other map[*Value]*Value
+
 	param map[*gorgonia.Node]int
 	pools map[poolKey]*Op
 }

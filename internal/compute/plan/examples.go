@@ -86,7 +86,8 @@ func (e *Examples) Check(n int) error {
 	switch {
 	case n < 0:
 		return fmt.Errorf("got %d examples, want at least 0", n)
-	case n == 0: // counts for nothing, whatever the loss is
+	case n == 0:
+		// The row counts for nothing, whatever the loss is.
 		return nil
 	case e.Batch > 0 && n > e.Batch:
 		return fmt.Errorf("got %d examples, want at most %d, the size of the batch", n, e.Batch)
@@ -105,11 +106,16 @@ func (p *Plan) Rows(rows, n int) int {
 
 // examplesSearch looks for a path on which padding counts.
 type examplesSearch struct {
-	batch     int // 0: not known
+	// batch is 0 if it is not known.
+	batch int
+
 	inference bool
-	padded    map[*gorgonia.Node]bool // has rows of examples; known of nodes that are in it
-	fine      map[*gorgonia.Node]bool // counts found no error
-	seen      map[*gorgonia.Node]bool // joins was here
+
+	// padded says that it has rows of examples, for the nodes of which that is known.
+	padded map[*gorgonia.Node]bool
+
+	fine map[*gorgonia.Node]bool // counts found no error
+	seen map[*gorgonia.Node]bool // joins was here
 }
 
 // depends is true of nodes that are made of rows of examples.
@@ -229,7 +235,9 @@ func (s *examplesSearch) mixes(n *gorgonia.Node, children gorgonia.Nodes) bool {
 		return strings.HasPrefix(text, "Softmax{0,") || n.Shape().Dims() == 1
 	case "gorgonia.concatOp":
 		return text == "Concat(axis=0)"
-	case "gorgonia.linAlgBinOp": // each example with each other; a batched product, of 3 dimensions, is of one example each
+	case "gorgonia.linAlgBinOp":
+		// Each example is combined with each other. A batched product, of 3 dimensions, is of one
+		// example each.
 		return n.Shape().Dims() < 3 && s.depends(children[0]) && s.depends(children[1])
 	}
 	return false

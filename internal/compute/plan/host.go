@@ -9,10 +9,14 @@ import (
 // Host is the memory on the host's side of an executor: what a user reads and writes. Its owner
 // makes it for one plan, in the plan's order, and keeps it for as long as the executor lives.
 type Host struct {
-	Inputs []HostInput // of each of Plan.Inputs
+	// Inputs has one for each of Plan.Inputs.
+	Inputs []HostInput
+
 	Params [][]float32
-	Grads  [][]float32       // nil for a plan without gradients
-	States map[string]*State // by the name of each batch normalisation's state
+	Grads  [][]float32 // nil for a plan without gradients
+
+	// States are by the name of each batch normalisation's state.
+	States map[string]*State
 
 	// Blocks are pieces of memory that live as long as the host does, each one allocation, and
 	// that slices above may lie in. An executor may fix them in physical memory to copy from
@@ -57,7 +61,9 @@ func (p *Plan) LeaveOut(host, other *Host) {
 
 // HostInput is the memory of one input.
 type HostInput struct {
-	Data   any           // a slice of the leaf's type: []float32, []int32, ...
+	// Data is a slice of the leaf's type: []float32, []int32, ...
+	Data any
+
 	Tensor *tensor.Dense // over Data
 }
 

@@ -8,9 +8,15 @@ import (
 
 // Memory says what a plan needs, in bytes.
 type Memory struct {
-	Arena      int64 // temporaries and scratch, placed over each other
-	Unplaced   int64 // what the arena would be if nothing shared memory
-	Live       int64 // the most that is alive at once: no arena can be smaller
+	// Arena is the bytes of temporaries and scratch, placed over each other.
+	Arena int64
+
+	// Unplaced is what the arena would be if nothing shared memory.
+	Unplaced int64
+
+	// Live is the most that is alive at once: no arena can be smaller.
+	Live int64
+
 	Inputs     int64
 	Parameters int64
 	Gradients  int64
@@ -47,8 +53,11 @@ type allocation struct {
 	size        int64
 	first, last int
 	offset      int64
-	values      []*Value // none: scratch of op
-	op          *Op
+
+	// values are none for the scratch of op.
+	values []*Value
+
+	op *Op
 }
 
 // Place gives every temporary value and every op's scratch an offset in one arena. Values that are
@@ -156,7 +165,9 @@ func pack(allocations []*allocation) int64 {
 	slices.SortStableFunc(order, func(a, b *allocation) int {
 		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.first, b.first))
 	})
-	var placed []*allocation // by offset
+
+	// placed is by offset.
+	var placed []*allocation
 	var end int64
 	for _, r := range order {
 		var at int64

@@ -14,43 +14,60 @@ type Kind uint8
 
 // The kinds. "relu" stands for Op.ReLU: the result is replaced by max(result, 0).
 const (
-	Generic                Kind = iota // Attr.Do(In...) → Out[0]
-	Convert                            // x → the same in the other layout
-	Copy                               // x → the same
-	Add                                // a, b → a + b, relu
-	ReLU                               // x → y
-	ReLUGrad                           // y, dy → dx
-	BiasAdd                            // x, b → y, relu
-	BiasGrad                           // dy → db
-	Conv2D                             // x, w → y
-	ConvBackwardData                   // w, dy, [add] → dx, plus add
-	ConvBackwardWeight                 // x, dy → dw
-	BatchNorm                          // x, gamma, beta, [add] → y (plus add, relu), [mean], [invstd]
-	BatchNormGrad                      // x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta], [dz: dy behind the relu; only with Request.Residuals]
-	MaxPool                            // x → y, [choice: which element of its window, bytes]
-	MaxPoolGrad                        // choice, dy → dx
-	AvgPool                            // x → y
-	AvgPoolGrad                        // dy → dx
-	GlobalAvgPool                      // x → y
-	GlobalAvgPoolGrad                  // dy → dx
-	Upsample                           // x → y
-	UpsampleGrad                       // dy → dx
-	Linear                             // x, w, [b] → y, relu
-	LinearGrad                         // x, w, dy → [dx], [dw], [db]
-	Dropout                            // x → y
-	Embedding                          // w, ids → y
-	EmbeddingGrad                      // ids, dy → dw
-	Softmax                            // x → y
-	SoftmaxGrad                        // y, dy → dx
-	CrossEntropy                       // x, labels → loss
-	CrossEntropyGrad                   // x, labels, dloss → dx
-	SoftCrossEntropy                   // x, t → loss
-	SoftCrossEntropyGrad               // x, t, dloss → dx
-	BinaryCrossEntropy                 // x, t → loss
-	BinaryCrossEntropyGrad             // x, t, dloss → dx
-	MSE                                // x, t → loss
-	MSEGrad                            // x, t, dloss → dx
-	MatMul                             // a, b → a·b, each transposed first if TransA, TransB
+	Generic  Kind = iota // Attr.Do(In...) → Out[0]
+	Convert              // x → the other layout
+	Copy                 // x → the same
+	Add                  // a, b → a + b, relu
+	ReLU                 // x → y
+	ReLUGrad             // y, dy → dx
+	BiasAdd              // x, b → y, relu
+	BiasGrad             // dy → db
+	Conv2D               // x, w → y
+
+	// ConvBackwardData is w, dy, [add] → dx, plus add.
+	ConvBackwardData
+
+	ConvBackwardWeight // x, dy → dw
+
+	// BatchNorm is x, gamma, beta, [add] → y (plus add, relu), [mean], [invstd].
+	BatchNorm
+
+	// BatchNormGrad is x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta], [dz]. dz
+	// is dy behind the relu, only with Request.Residuals.
+	BatchNormGrad
+
+	// MaxPool is x → y, [choice]. choice is which element of its window, in bytes.
+	MaxPool
+
+	MaxPoolGrad       // choice, dy → dx
+	AvgPool           // x → y
+	AvgPoolGrad       // dy → dx
+	GlobalAvgPool     // x → y
+	GlobalAvgPoolGrad // dy → dx
+	Upsample          // x → y
+	UpsampleGrad      // dy → dx
+	Linear            // x, w, [b] → y, relu
+
+	// LinearGrad is x, w, dy → [dx], [dw], [db].
+	LinearGrad
+
+	Dropout                // x → y
+	Embedding              // w, ids → y
+	EmbeddingGrad          // ids, dy → dw
+	Softmax                // x → y
+	SoftmaxGrad            // y, dy → dx
+	CrossEntropy           // x, labels → loss
+	CrossEntropyGrad       // x, labels, dloss → dx
+	SoftCrossEntropy       // x, t → loss
+	SoftCrossEntropyGrad   // x, t, dloss → dx
+	BinaryCrossEntropy     // x, t → loss
+	BinaryCrossEntropyGrad // x, t, dloss → dx
+	MSE                    // x, t → loss
+	MSEGrad                // x, t, dloss → dx
+
+	// MatMul is a, b → a·b, each transposed first if TransA, TransB.
+	MatMul
+
 	numKinds
 )
 
@@ -68,14 +85,24 @@ func (k Kind) String() string {
 
 // An Op is one step of a plan.
 type Op struct {
-	Kind    Kind
-	Node    string      // the node it was made for, for messages
-	Attr    gorgonia.Op // attributes: an op of package op, or the gorgonia op to Do; nil for Convert and Copy
+	Kind Kind
+
+	// Node is the node it was made for, for messages.
+	Node string
+
+	// Attr has the attributes: an op of package op, or the gorgonia op to Do. It is nil for Convert
+	// and Copy.
+	Attr gorgonia.Op
+
 	In, Out []*Value
 	ReLU    bool
-	Frozen  bool // of BatchNorm and BatchNormGrad: the running statistics are used, and stay as they are
 
-	TransA, TransB bool // of MatMul
+	// Frozen says that BatchNorm or BatchNormGrad uses the running statistics, which stay as they
+	// are.
+	Frozen bool
+
+	// TransA and TransB are those of MatMul.
+	TransA, TransB bool
 
 	// Apart keeps the result out of its arguments' memory; set by an executor whose kernel
 	// cannot write over them, before Place.

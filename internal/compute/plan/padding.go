@@ -19,7 +19,9 @@ import (
 type Padding struct {
 	batch  int
 	inputs []paddedInput
-	from   int // the first row of an example that is padding; batch: there is none
+
+	// from is the first row of an example that is padding; batch: there is none.
+	from int
 }
 
 // A paddedInput is the memory of an input whose rows are those of examples.
@@ -86,11 +88,14 @@ func (p *Padding) Restore() {
 
 type paddedRows[T any] struct {
 	memory []T
-	saved  []T // what the padding holds, during a run; its memory is used again
+
+	// saved is what the padding holds, during a run. Its memory is used again.
+	saved []T
 }
 
 func (r *paddedRows[T]) fill(n, batch int) {
-	size := len(r.memory) / batch // of an example
+	// size is that of an example.
+	size := len(r.memory) / batch
 	rest := r.memory[size*n:]
 	r.saved = append(r.saved[:0], rest...)
 	if n == 0 {

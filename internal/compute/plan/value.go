@@ -54,15 +54,24 @@ func (s Source) String() string { return sourceNames[s] }
 
 // A Value is one tensor of the plan.
 type Value struct {
-	ID     int
-	Name   string // for messages
+	ID int
+
+	// Name is for messages.
+	Name string
+
 	Shape  tensor.Shape
 	Dtype  tensor.Dtype
 	Layout Layout
 	Source Source
-	Index  int            // of a Parameter or Gradient
-	Node   *gorgonia.Node // the leaf, for Input, Parameter and Constant
-	Alias  *Value         // not nil: another name of that value's memory
+
+	// Index is that of a Parameter or Gradient.
+	Index int
+
+	// Node is the leaf, for Input, Parameter and Constant.
+	Node *gorgonia.Node
+
+	// Alias is not nil for another name of that value's memory.
+	Alias *Value
 
 	// Boxed values are not float32 numbers in the arena: the executor keeps the gorgonia.Value
 	// that an op's Do gave it.

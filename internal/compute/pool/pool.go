@@ -24,9 +24,13 @@ import (
 
 const (
 	openBit = 1 << 31
-	genUnit = 1 << 32 // state: generation in the high half, openBit, number of joined helpers in the low bits
 
-	spinChecks = 64 // looks at state between two looks at the clock
+	// genUnit is one generation in state, which has the generation in the high half, openBit, and
+	// the number of joined helpers in the low bits.
+	genUnit = 1 << 32
+
+	// spinChecks is how many looks at state are between two looks at the clock.
+	spinChecks = 64
 
 	// What a wake-up is taken to cost: at first, at least and at most. On a virtual machine
 	// whose processor has to be scheduled it is some hundred microseconds at times.
@@ -38,7 +42,9 @@ const (
 // A Pool is a fixed number of threads. New makes one; the zero value runs everything on the caller.
 type Pool struct {
 	helpers []*helper
-	running atomic.Bool // a Run is under way: guards against two at once
+
+	// running says that a Run is under way. It guards against two at once.
+	running atomic.Bool
 
 	// The Run under way. Written by Run while state is closed and no helper has joined, so
 	// helpers that have joined read them freely.
@@ -51,8 +57,11 @@ type Pool struct {
 	state atomic.Uint64
 	_     [56]byte
 
-	wake    atomic.Int64  // nanoseconds that a wake-up takes, about
-	idle    chan struct{} // the last helper of a closed run tells a waiting Run
+	wake atomic.Int64 // nanoseconds that a wake-up takes, about
+
+	// idle tells a waiting Run that the last helper of a closed run is done.
+	idle chan struct{}
+
 	waiting atomic.Bool
 	closed  atomic.Bool
 	done    sync.WaitGroup
@@ -80,12 +89,18 @@ func (t *task) call(thread, i int) {
 }
 
 type helper struct {
-	thread int       // from 1; the caller's is 0
-	called time.Time // when it was woken; written before the token is sent
+	// thread is from 1. The caller's is 0.
+	thread int
+
+	// called is when it was woken, written before the token is sent.
+	called time.Time
 
 	asleep atomic.Bool
-	wake   chan struct{} // one token for each asleep that Run or Close turned off
-	_      [48]byte
+
+	// wake has one token for each asleep that Run or Close turned off.
+	wake chan struct{}
+
+	_ [48]byte
 }
 
 // New returns a pool of the given number of threads, the caller's included. Less than 1 means one
@@ -195,7 +210,8 @@ func (p *Pool) finish() {
 	for p.spinWhile(active) {
 		p.waiting.Store(true)
 		if active() || !p.waiting.CompareAndSwap(true, false) {
-			<-p.idle // every turn of waiting from true to false by a helper sends one token
+			// Every turn of waiting from true to false by a helper sends one token.
+			<-p.idle
 		}
 		// The token may come from a helper of an earlier run that was late to look at
 		// waiting: look again.

@@ -19,7 +19,9 @@ func (p *Pool) Record(used func() time.Duration, note func(parts []time.Duration
 
 func (p *Pool) runRecorded(n int, f task) {
 	parts := make([]time.Duration, n)
-	var mark, since time.Duration // used at the last look, and what pieces took after it
+
+	// mark is what was used at the last look, and since what pieces took after it.
+	var mark, since time.Duration
 	if p.used != nil {
 		mark = p.used()
 	}

@@ -35,14 +35,18 @@ import (
 
 // Runner computes one loss and its gradients.
 type Runner struct {
-	loss      *gorgonia.Node
-	leaves    map[string]*gorgonia.Node
-	params    gorgonia.Nodes
-	grads     map[string]*gorgonia.Node
-	mode      *op.Mode
-	batch     plan.Examples
-	there     int         // examples of later runs
-	empty     bool        // later runs have no examples, also where the batch size is not known: gradients are zero
+	loss   *gorgonia.Node
+	leaves map[string]*gorgonia.Node
+	params gorgonia.Nodes
+	grads  map[string]*gorgonia.Node
+	mode   *op.Mode
+	batch  plan.Examples
+	there  int // examples of later runs
+
+	// empty says that later runs have no examples, also where the batch size is not known:
+	// gradients are zero.
+	empty bool
+
 	stepEmpty bool        // the last Step had none
 	step      gorgonia.VM // loss and gradients
 	only      gorgonia.VM // loss alone
@@ -147,7 +151,8 @@ func (r *Runner) SetExamples(n int) error {
 func (r *Runner) run(m gorgonia.VM) (err error) {
 	r.mode.Batch, r.mode.Examples = r.batch.Batch, r.there
 	if r.empty {
-		r.mode.Batch = 1 // any number of rows is a multiple of it, and none counts
+		// Any number of rows is a multiple of 1, and none counts.
+		r.mode.Batch = 1
 	}
 	defer func() { r.mode.Batch, r.mode.Examples = 0, 0 }()
 	if w := r.batch.Weights; w != nil {

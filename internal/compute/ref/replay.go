@@ -12,8 +12,10 @@ import (
 
 // A Format is how numbers of 16 bits are stored.
 type Format struct {
-	bits, least int // of precision; the exponent of the smallest step
-	largest     float64
+	// bits are those of precision, and least is the exponent of the smallest step.
+	bits, least int
+
+	largest float64
 }
 
 // The formats. Exact stores numbers as they are.
@@ -79,10 +81,13 @@ type Replay struct {
 	plan    *plan.Plan
 	host    *plan.Host
 	operand Format
-	values  map[*plan.Value][]float64 // by root
-	pooled  map[*plan.Value]*tensor.Dense
-	states  map[string]*op.BatchNormState
-	stored  []Stored
+
+	// values are by root.
+	values map[*plan.Value][]float64
+
+	pooled map[*plan.Value]*tensor.Dense
+	states map[string]*op.BatchNormState
+	stored []Stored
 }
 
 // Stored is how an executor stored the results of an op.
@@ -90,7 +95,10 @@ type Stored struct {
 	Op      int
 	Name    string // "Conv2D of layer1.0.conv1"
 	Numbers int    // of 2 bytes
-	Others  int    // of them are neither of the neighbours
+
+	// Others is how many of them are neither of the neighbours.
+	Others int
+
 	// Beyond is the most that one lay beyond half a step from the exact number, and Off the
 	// distance of results in float32 from the exact ones, both as a part of the root of their
 	// mean square.
@@ -184,10 +192,13 @@ func (r *Replay) Next(i int, got [][]float32) error {
 			slack = nil
 		}
 		if (o.Kind == plan.Conv2D || o.Kind == plan.ConvBackwardData) && f == Exact && slack == nil {
-			f = r.operand // as the library gives it, whatever it is stored in then
+			// The operand is as the library gives it, whatever it is stored in then.
+			f = r.operand
 		}
 		follow := r.Follow
-		if f == Exact { // rounded as an operand it must not go another way
+
+		// Rounded as an operand it must not go another way.
+		if f == Exact {
 			if follow /= 10; r.operand == Exact {
 				follow = 0
 			}

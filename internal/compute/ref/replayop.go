@@ -267,7 +267,9 @@ func (r *Replay) convolution(o *plan.Op) (out [][]float64, slack []float64, err 
 			y[k] += v
 		}
 	}
-	if len(o.In) > 2 { // the gradient that comes over the shortcut
+
+	// The third argument is the gradient that comes over the shortcut.
+	if len(o.In) > 2 {
 		slack = r.halfStep(y)
 		rest, err := r.numbers(o.In[2])
 		if err != nil {
@@ -345,7 +347,9 @@ func (r *Replay) batchNormGrad(o *plan.Op) ([][]float64, []float64, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if o.In[5] != nil { // of the ReLU behind it
+
+	// The ReLU behind it has a gradient of its own.
+	if o.In[5] != nil {
 		y, err := r.numbers(o.In[5])
 		if err != nil {
 			return nil, nil, err

@@ -15,11 +15,17 @@ import (
 
 // A Block is memory of this process with a file behind it.
 type Block struct {
-	ID         uint64 // no other block of this process has or had it
+	// ID is one that no other block of this process has or had.
+	ID uint64
+
 	begin, end uintptr
 	fd         int
-	pinned     atomic.Bool // by a device, see Pinned
-	ends       []int       // offsets at which slices end whose last page belongs to nothing else, in order
+
+	// pinned says that a device has pinned it (see Pinned).
+	pinned atomic.Bool
+
+	// ends are offsets at which slices end whose last page belongs to nothing else, in order.
+	ends []int
 }
 
 // blocks are all blocks, by address. Readers take the slice as it is; it is replaced, never
@@ -28,7 +34,9 @@ var (
 	blocks atomic.Pointer[[]*Block]
 	mu     sync.Mutex
 	lastID uint64
-	stuck  []*uint64 // memory that could not be given back
+
+	// stuck is memory that could not be given back.
+	stuck []*uint64
 )
 
 // none says that the system has no such files. maxBlocks leaves descriptors for others: what is
@@ -50,7 +58,9 @@ func words(n int, ends []int) []uint64 {
 		none.Store(errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM))
 		return nil
 	}
-	all := make([]uint64, (length+pageSize)/8) // some page begins in its first pageSize bytes
+
+	// Some page begins in its first pageSize bytes.
+	all := make([]uint64, (length+pageSize)/8)
 	base := unsafe.Pointer(unsafe.SliceData(all))
 	skip := -uintptr(base) & (pageSize - 1)
 	begin := unsafe.Add(base, skip)
@@ -157,7 +167,9 @@ func Discard(p []byte) bool {
 		return false
 	}
 	err := unix.Fallocate(b.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(len(p)))
-	runtime.KeepAlive(p) // and with it the file
+
+	// The file is kept alive with p.
+	runtime.KeepAlive(p)
 	return err == nil
 }
 
@@ -195,7 +207,9 @@ func (b *Block) Detach(p []byte) error {
 	pages, err := unix.Mmap(-1, 0, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err == nil {
 		first := unsafe.SliceData(p)
-		copy(pages, unsafe.Slice(first, length)) // what is behind p in its last page, too
+
+		// The copy has what is behind p in its last page, too.
+		copy(pages, unsafe.Slice(first, length))
 		if err = movePages(uintptr(unsafe.Pointer(first)), pages); err != nil {
 			err = errors.Join(err, unix.Munmap(pages))
 		}

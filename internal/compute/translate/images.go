@@ -68,7 +68,8 @@ func maxPool(_ *translator, n *gorgonia.Node) (*rewrite, error) {
 	x := op.Children(n)[0]
 	y, err := o.InferShape(x.Shape())
 	if err != nil || !y.Eq(n.Shape()) || o.Kernel[0]*o.Kernel[1] > 256 || !isFloat(n) {
-		return nil, nil // such as a pad of more than half of the kernel
+		// Such a case is a pad of more than half of the kernel.
+		return nil, nil
 	}
 	return replace(n, o), nil
 }

@@ -13,7 +13,9 @@ import (
 // A Graph is the translation of a user's graph.
 type Graph struct {
 	graph *gorgonia.ExprGraph
-	nodes map[*gorgonia.Node]*gorgonia.Node // nil: the user's graph is its own translation
+
+	// nodes is nil if the user's graph is its own translation.
+	nodes map[*gorgonia.Node]*gorgonia.Node
 }
 
 // ExprGraph is the graph that executors get.
@@ -71,7 +73,10 @@ type translator struct {
 	graph    *gorgonia.ExprGraph
 	registry *op.Registry
 	to       *op.Translation
-	uses     map[*gorgonia.Node]int // of each reached node's numbers by others and as a root
+
+	// uses counts those of each reached node by others and as a root.
+	uses map[*gorgonia.Node]int
+
 	rewrites map[*gorgonia.Node]*rewrite
 	ordinal  map[*gorgonia.Node]int
 }
@@ -80,7 +85,9 @@ type translator struct {
 type rewrite struct {
 	from  gorgonia.Nodes
 	build func(from gorgonia.Nodes) (*gorgonia.Node, error) // gets the translations of from
-	fuses gorgonia.Op                                       // an op with state that is in the middle
+
+	// fuses is an op with state that is in the middle.
+	fuses gorgonia.Op
 }
 
 // reach lists what the roots are computed from, children first.
@@ -104,7 +111,8 @@ func (t *translator) reach(roots gorgonia.Nodes) (gorgonia.Nodes, error) {
 		seen[n] = true
 		gone := !there[n]
 		for _, c := range op.Children(n) {
-			gone = gone || c.ID() >= n.ID() // its memory is another node's by now
+			// Its memory is another node's by now.
+			gone = gone || c.ID() >= n.ID()
 		}
 		if gone {
 			return nil, errors.New("translate: the graph uses a node that gorgonia has removed from it: Log(a+1) and Log(1-a) remove a+1 and 1-a, which cannot be used " +
@@ -131,7 +139,8 @@ func inOrder(nodes gorgonia.Nodes) {
 // that have some.
 func (t *translator) live(roots gorgonia.Nodes) (live gorgonia.Nodes, changed bool, err error) {
 	for i, n := range t.graph.AllNodes() {
-		changed = changed || n.ID() != int64(i) // a node was taken out, and gorgonia finds wrong ones since
+		// A node was taken out, and gorgonia finds wrong ones since.
+		changed = changed || n.ID() != int64(i)
 	}
 	todo := slices.Clone(roots)
 	seen := make(map[*gorgonia.Node]bool)
@@ -143,7 +152,8 @@ func (t *translator) live(roots gorgonia.Nodes) (live gorgonia.Nodes, changed bo
 		}
 		seen[n] = true
 		if to := t.registry.Translation; to != nil && to.Nodes[n] != nil {
-			continue // by an earlier call
+			// An earlier call has done it.
+			continue
 		}
 		live = append(live, n)
 		from := op.Children(n)

@@ -5,10 +5,13 @@ import "github.com/paragon-train/paragon/internal/compute/f32"
 // An ahead is channels of pixels that are read next, which are fetched a few at a time while tiles
 // are multiplied.
 type ahead struct {
-	from           []float32
-	pixels, stride int // left; values from one to the next
-	channels       int
-	share          int // pixels at a time
+	from []float32
+
+	// pixels is how many are left, and stride the number of values from one to the next.
+	pixels, stride int
+
+	channels int
+	share    int // pixels at a time
 }
 
 // fetchAhead is n channels from channel c0 of pixels from to to, each stride values, in so many
@@ -35,7 +38,9 @@ func (a *ahead) fetch(t *f32.Tile) {
 type imageRows struct {
 	side           int
 	patchH, patchW int // patches of an image
-	h, w, pad      int // the image, and rows of padding above it
+
+	// h and w are the image's, and pad is the number of rows of padding above it.
+	h, w, pad int
 }
 
 // pixel is about the number, over all images, of the first pixel of a patch: as if the two rows of

@@ -6,8 +6,11 @@ import (
 )
 
 const (
-	laneSums  = 4096 // values of a task's sums, about: they stay in the first-level cache
-	laneSlice = 256  // values of an image that are turned over in a task
+	// laneSums is about how many values a task's sums have: they stay in the first-level cache.
+	laneSums = 4096
+
+	// laneSlice is how many values of an image are turned over in a task.
+	laneSlice = 256
 )
 
 // A laneGather is forward or backward-data to few output channels, which would leave most columns
@@ -18,27 +21,59 @@ const (
 //
 // Products are of float32. Input and output may be stored as bfloat16.
 type laneGather struct {
-	g        *gather // packs weights in one panel; its classes
-	tile     *f32.Tile
-	groups   int             // of images, as many as a tile has columns
-	rowTiles []int           // rows of the tiles of output channels
-	rows     int             // of all of them
-	class    []int           // for each output pixel
-	first    []int           // for each output pixel: offset of its first tap's input
-	pairs    [][][][2]uint32 // for each class and part of the sum: row of the panel and input, relative to the first tap's
-	products float64         // of a pixel, on average
-	pixels   int             // of an image of the output
-	chunk    int             // pixels in a task
-	chunks   int             // of an image
-	slices   int             // of an image of the input
-	groupLen int             // values of a group of the input
-	roomLen  int             // values of a thread's memory
-	threads  int
+	// g packs weights in one panel, and has the classes.
+	g *gather
+
+	tile *f32.Tile
+
+	// groups are those of images, as many as a tile has columns.
+	groups int
+
+	// rowTiles are the rows of the tiles of output channels.
+	rowTiles []int
+
+	// rows is the number of all of them.
+	rows int
+
+	// class has that of each output pixel.
+	class []int
+
+	// first has, for each output pixel, the offset of its first tap's input.
+	first []int
+
+	// pairs has, for each class and part of the sum, the row of the panel and the input, relative
+	// to the first tap's.
+	pairs [][][][2]uint32
+
+	// products is that of a pixel, on average.
+	products float64
+
+	// pixels are those of an image of the output.
+	pixels int
+
+	chunk int // pixels in a task
+
+	// chunks are those of an image.
+	chunks int
+
+	// slices are those of an image of the input.
+	slices int
+
+	// groupLen is how many values a group of the input has.
+	groupLen int
+
+	roomLen int // values of a thread's memory
+	threads int
 
 	// The call under way.
-	input, rooms   []float32 // turned over; of all threads
-	in, out        f32.Array
-	add            bool // to out
+	// input is turned over, and rooms are those of all threads.
+	input, rooms []float32
+
+	in, out f32.Array
+
+	// add says that the result is added to what is in out.
+	add bool
+
 	turn, multiply func(thread, i int)
 }
 
@@ -210,7 +245,9 @@ func (l *laneGather) runMultiply(thread, i int) {
 // beside them where they are to be added or rounded.
 func (l *laneGather) store(room []float32, image, p0, p1 int) {
 	t, channels := l.tile, l.g.outC
-	values := (p1 - p0) * channels // of an image
+
+	// values is how many are of an image.
+	values := (p1 - p0) * channels
 	direct := l.out.F32 != nil && !l.add
 	a := f32.TransposeArgs{Dst: l.out.F32, Src: room}
 	step, first := l.g.outImage, image*l.g.outImage+p0*channels
@@ -218,7 +255,9 @@ func (l *laneGather) store(room []float32, image, p0, p1 int) {
 		a.Dst, step, first = room[l.chunk*l.rows*t.Cols:], values, 0
 	}
 	images := min(t.Cols, l.g.n-image)
-	row, k := 0, 0 // of a pixel's channel in the sums
+
+	// row and k are those of a pixel's channel in the sums.
+	row, k := 0, 0
 	for q := 0; q < values; q += 16 {
 		n := min(16, values-q)
 		for r := range n {

@@ -6,7 +6,9 @@ import "github.com/paragon-train/paragon/internal/compute/f32"
 // c), column k, from w[k][c][tap].
 func packForward(g *gather, dst []float32, panel, c0, c1 int) {
 	t, taps, cols := g.tile, len(g.place), g.tile.Cols
-	rowLen := g.inC * taps // of one k
+
+	// rowLen is that of one k.
+	rowLen := g.inC * taps
 	if g.used*4 <= taps {
 		packFewForward(g, dst, panel, c0, c1)
 		return
@@ -14,7 +16,9 @@ func packForward(g *gather, dst []float32, panel, c0, c1 int) {
 	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 64}
 	for h := 0; h < cols; h += 16 {
 		n := min(16, cols-h)
-		for i := range n { // columns beyond K repeat the last one; their results are not stored
+
+		// Columns beyond K repeat the last one. Their results are not stored.
+		for i := range n {
 			a.SrcRow[i] = min(panel*cols+h+i, g.outC-1)*rowLen + c0*taps
 		}
 		c, tap := c0, 0

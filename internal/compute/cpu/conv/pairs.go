@@ -7,7 +7,10 @@ const pairGrain = 64 << 10
 // channels.
 func (g *gather) joinRows(dst, rows []float32) {
 	cols := g.tile.Cols
-	for at := range g.used { // zeros beside the last channel of each tap, if their number is odd, and after it, if steps are to be whole
+
+	// There are zeros beside the last channel of each tap if their number is odd, and after it if
+	// steps are to be whole.
+	for at := range g.used {
 		clear(rows[(at*g.packRows+g.inC)*cols : (at+1)*g.packRows*cols])
 	}
 	g.tile.PairRows(dst, cols, rows, rows[cols:], 2*cols, g.used*g.depth, cols, cols)

@@ -11,7 +11,9 @@ type Shape struct {
 	H, W, C          int // x is N×H×W×C
 	K, R, S          int // w is K×C×R×S
 	StrideH, StrideW int
-	PadH, PadW       int // rows and columns of zeros on either side
+
+	// PadH and PadW are the rows and columns of zeros on either side.
+	PadH, PadW int
 }
 
 // OutH is the height of y.

@@ -5,10 +5,16 @@ import "slices"
 // An axis class is a set of output positions along one axis that use the same taps, at the same
 // distances from each other.
 type axisClass struct {
-	taps  []int // in order of increasing input position
-	delta []int // input position of each tap, relative to the first
-	out   []int // output positions
-	first []int // for each of them, the input position of the first tap
+	// taps are in order of increasing input position.
+	taps []int
+
+	// delta is the input position of each tap, relative to the first.
+	delta []int
+
+	out []int // output positions
+
+	// first has, for each of them, the input position of the first tap.
+	first []int
 }
 
 // reach lists, for one output position of an axis, the taps that fall inside and the input position

@@ -19,28 +19,45 @@ import (
 // A block is two units against one panel of packed weights. Sums of some blocks are left in the
 // cache by one call of the unit, and then go to the output, rounded if that is bfloat16.
 type unitGather struct {
-	g      *gather // packs weights; its classes
-	tile   *f32.Tile
-	images int // of a frame; rows of it side by side: 1 in the first way
+	// g packs weights, and has the classes.
+	g *gather
+
+	tile *f32.Tile
+
+	// images are those of a frame. Rows of it lie side by side; in the first way there is 1.
+	images int
+
 	frames int
-	frame  int // elements of the input in a frame, as the unit reads it
-	width  int // elements of a pixel
+
+	// frame is how many elements of the input are in a frame, as the unit reads it.
+	frame int
+
+	width int // elements of a pixel
 
 	classes []unitClass
-	blocks  []unitBlock // of a frame
-	idle    int         // elements that idle rows of a unit may read behind the copied input
+
+	// blocks are those of a frame.
+	blocks []unitBlock
+
+	// idle is how many elements the idle rows of a unit may read behind the copied input.
+	idle int
 
 	panelsAtOnce, groups int
 	blocksAtOnce         int
 	chunks               int
 	sumLen, numSlots     int
 	slots                chan int
-	rows                 [][16][2]int // of the blocks of a slot's call: offsets of their first rows
+
+	// rows are the offsets of the first rows of the blocks of a slot's call.
+	rows [][16][2]int
+
 	taskCopy, taskBlocks func(i int)
 	copyTasks            int
 
 	// The call under way.
-	in16     []uint16  // as the unit reads it
+	// in16 is the input as the unit reads it.
+	in16 []uint16
+
 	from     f32.Array // before it is copied
 	out      f32.Array
 	add      bool
@@ -50,10 +67,16 @@ type unitGather struct {
 
 // A unitClass is a class as the unit computes it.
 type unitClass struct {
-	segments    []f32.Segment // in elements of the input and steps
-	stride, out int           // elements from row to row of the input and of the output
-	low, high   int           // of the offsets that a row reads: the first, and behind the last
-	empty       bool          // no tap reaches these pixels
+	// segments are in elements of the input, and in steps.
+	segments []f32.Segment
+
+	// stride and out are the elements from row to row of the input and of the output.
+	stride, out int
+
+	// low is the first of the offsets that a row reads, and high is behind the last.
+	low, high int
+
+	empty bool // no tap reaches these pixels
 }
 
 // A unit is up to 16 rows: offsets of the first in a frame's input and, less that of the frame, in
@@ -109,7 +132,8 @@ func arrange(g *gather, images int) *unitGather {
 				seg := f32.Segment{In: 2 * s.In * images, Len: s.Len / (f32.UnitDepth / 2), W: 2 * s.W}
 				if images == 1 {
 					uc.segments = append(uc.segments, seg)
-				} else { // taps' pixels are further apart than their channels
+				} else {
+					// The taps' pixels are further apart than their channels.
 					uc.segments = append(uc.segments, spread(seg, g.depth, images)...)
 				}
 			}
@@ -137,7 +161,8 @@ func arrange(g *gather, images int) *unitGather {
 // spread cuts a segment over the channels of several pixels of so many pairs, which follow each
 // other in a row of the input no more where images lie side by side.
 func spread(s f32.Segment, depth, images int) []f32.Segment {
-	steps := depth / (f32.UnitDepth / 2) // of a pixel
+	// steps are those of a pixel.
+	steps := depth / (f32.UnitDepth / 2)
 	all := make([]f32.Segment, 0, s.Len/steps)
 	for done := 0; done < s.Len; done += steps {
 		all = append(all, f32.Segment{In: s.In + done/steps*2*depth*images, Len: steps, W: s.W + done*f32.UnitDepth*f32.UnitBlock})
@@ -199,7 +224,8 @@ func (u *unitGather) cost() float64 {
 
 // divide chooses the tasks: some panels that stay in the second-level cache, and some blocks.
 func (u *unitGather) divide(threads int) {
-	const cache, sums = 256 << 10, 16 // pairs of weights; sums of blocks that stay near
+	// cache is in pairs of weights, and sums is how many of blocks stay near.
+	const cache, sums = 256 << 10, 16
 	g := u.g
 	u.groups = max(1, (g.panels*g.panelLen+cache-1)/cache)
 	u.groups = min(u.groups, g.panels)

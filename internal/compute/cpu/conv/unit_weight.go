@@ -6,11 +6,16 @@ import (
 )
 
 const (
-	unitPixelLen    = f32.UnitBlock * f32.UnitDepth // elements of one pixel of 32 images and 32 channels
-	unitBlockValues = 1 << 20                       // elements of x and dy that are packed at a time, about: they stay in the second-level cache
-	unitLeastImages = 4                             // below that, steps are too empty
-	unitPackGrain   = 64 << 10                      // elements that a task packs, about
-	unitPanels      = 16                            // most panels of one call
+	// unitPixelLen is the elements of one pixel of 32 images and 32 channels.
+	unitPixelLen = f32.UnitBlock * f32.UnitDepth
+
+	// unitBlockValues is about how many elements of x and dy are packed at a time: they stay in the
+	// second-level cache.
+	unitBlockValues = 1 << 20
+
+	unitLeastImages = 4        // below that, steps are too empty
+	unitPackGrain   = 64 << 10 // elements that a task packs, about
+	unitPanels      = 16       // most panels of one call
 )
 
 // A unitWeight is backward-weight by the tile unit. The reduction goes over images: a step is one
@@ -25,28 +30,46 @@ type unitWeight struct {
 	sums  *weightPlan // moves sums to dw
 	shape Shape
 
-	depth                    int // steps of images that are packed together
-	imageBlocks              int
-	strips                   []weightStrip
-	xPixels, dyPixels        int // of the largest strip
-	rowTiles, panels         int // of 32 channels of x and of dy
+	// depth is the steps of images that are packed together.
+	depth int
+
+	imageBlocks int
+	strips      []weightStrip
+
+	// xPixels and dyPixels are those of the largest strip.
+	xPixels, dyPixels int
+
+	// rowTiles and panels are of 32 channels of x and of dy.
+	rowTiles, panels int
+
 	panelsAtOnce, panelTasks int
-	tapTasks                 int  // of a tile of dw, each some taps
-	stay                     bool // sums of all tiles stay from one call of the tasks to the next
-	sumLen                   int
-	numSlots                 int
-	slots                    chan int
+
+	// tapTasks are those of a tile of dw, each of some taps.
+	tapTasks int
+
+	// stay says that the sums of all tiles stay from one call of the tasks to the next.
+	stay bool
+
+	sumLen   int
+	numSlots int
+	slots    chan int
 
 	packTask, task, unpackTask func(i int)
 
 	// The call under way.
 	x, dy   f32.Array
 	px, pdy []float32 // packed, as pairs
-	work    []float32 // of slots: rows of pairs on their way
-	all     []float32 // sums
-	images  int       // block of images
-	strip   *weightStrip
-	first   bool // of all blocks
+
+	// work is that of slots: rows of pairs on their way.
+	work []float32
+
+	all    []float32 // sums
+	images int       // block of images
+	strip  *weightStrip
+
+	// first says that the block is the first of all.
+	first bool
+
 	last    bool
 	packs   int    // tasks that pack x
 	perTask [2]int // pixels
@@ -54,9 +77,13 @@ type unitWeight struct {
 
 // A weightStrip is some rows of dy and the pixels of x that they meet.
 type weightStrip struct {
-	dy0, dys int             // pixels of dy
-	xs       []int           // pixels of x, packed in this order
-	segments [][]f32.Segment // for each tap
+	dy0, dys int // pixels of dy
+
+	// xs are pixels of x, packed in this order.
+	xs []int
+
+	// segments has those of each tap.
+	segments [][]f32.Segment
 }
 
 // newUnitWeight plans backward-weight by the unit of t, or returns nil where that does not pay.
@@ -65,13 +92,17 @@ func newUnitWeight(s Shape, t *f32.Tile, threads int) *unitWeight {
 		return nil
 	}
 	swap := s.pointwise()
-	if swap { // then blocks lie as they do in dw
+
+	// Then blocks lie as they do in dw.
+	if swap {
 		s = s.swapped()
 	}
 	taps := s.R * s.S
 	u := &unitWeight{tile: t, shape: s, rowTiles: (s.C + f32.UnitBlock - 1) / f32.UnitBlock, panels: (s.K + f32.UnitBlock - 1) / f32.UnitBlock}
 	steps := (s.N + f32.UnitDepth - 1) / f32.UnitDepth
-	values := func(rows int) int { // of a step of images
+
+	// values is how many a step of images has.
+	values := func(rows int) int {
 		return unitPixelLen * (rows*s.OutW()*u.panels + min(s.H, (rows-1)*s.StrideH+s.R)*s.W*u.rowTiles)
 	}
 	u.depth, u.imageBlocks = 1, steps
@@ -130,7 +161,9 @@ func newUnitWeight(s Shape, t *f32.Tile, threads int) *unitWeight {
 func (u *unitWeight) newStrip(from, to int, used []bool) weightStrip {
 	s := u.shape
 	strip := weightStrip{dy0: from * s.OutW(), dys: (to - from) * s.OutW(), segments: make([][]f32.Segment, len(used))}
-	of := make([]int, s.H*s.W) // place of a pixel of x among those packed, plus 1
+
+	// of is the place of a pixel of x among those packed, plus 1.
+	of := make([]int, s.H*s.W)
 	plan := weightPlan{shape: s}
 	each := func(f func(tap, x, dy int)) {
 		plan.eachProduct(func(tap, x, dy int) {
@@ -220,7 +253,8 @@ func (u *unitWeight) runPack(i int) {
 				u.pairImages(work, u.x, step, u.strip.xs[p], u.shape.H*u.shape.W, tile*f32.UnitBlock, u.shape.C)
 				to := ((tile*u.xPixels+p)*u.depth + step) * unitPixelLen / 2
 				for half := 0; half < f32.UnitBlock; half += f32.UnitRows {
-					for i := range f32.UnitRows { // pairs of images become columns, channels rows
+					// Pairs of images become columns, and channels rows.
+					for i := range f32.UnitRows {
 						a.SrcRow[i], a.DstRow[i] = i*f32.UnitBlock+half, to+(half+i)*f32.UnitDepth/2
 					}
 					u.tile.Transpose(&a, f32.UnitRows, f32.UnitRows)
@@ -294,7 +328,9 @@ func (u *unitWeight) unpack(tile int) { u.write(tile, u.all[tile*u.sumLen:][:u.s
 // write moves a tile's sums to dw.
 func (u *unitWeight) write(tile int, sums []float32) {
 	rowTile, panel := u.place(tile)
-	clear(sums[u.sumLen-f32.UnitBlock:]) // of taps that no pixel uses
+
+	// The last block is for taps that no pixel uses.
+	clear(sums[u.sumLen-f32.UnitBlock:])
 	for p := range min(u.panelsAtOnce, u.panels-panel) {
 		u.sums.unpack(sums[p*f32.UnitBlock*f32.UnitBlock:], panel+p, rowTile)
 	}

@@ -6,9 +6,16 @@ import (
 )
 
 const (
-	blockValues = 1 << 19 // values of x and dy that are packed at a time, about
-	stepPixels  = 256     // pixels of a step: its parts of x and dy stay in the first-level cache while all taps use them
-	fewChannels = 8       // below that many channels, the taps of a row together fill the tile's rows
+	// blockValues is about how many values of x and dy are packed at a time.
+	blockValues = 1 << 19
+
+	// stepPixels is the pixels of a step: its parts of x and dy stay in the first-level cache while
+	// all taps use them.
+	stepPixels = 256
+
+	// fewChannels is the number of channels below which the taps of a row together fill the tile's
+	// rows.
+	fewChannels = 8
 )
 
 // A weightPlan is backward-weight. The rows of a tile are input channels, its columns output
@@ -19,35 +26,80 @@ const (
 type weightPlan struct {
 	shape Shape
 	tile  *f32.Tile
-	rows  int  // of a tile
-	flat  bool // rows are the (tap, channel) pairs of a row of taps
-	swap  bool // x and dy have changed places, in shape too
 
-	n           int // images; pairs of images where the tile reads pairs
-	images      int // of these in a block
-	blocks      int
-	rowTiles    int // tiles over channels; flat: over the rows of taps, each rowParts tiles
-	rowParts    int
-	panels      int           // tiles over output channels
-	taps        int           // taps of a tile: R·S, or 1 if flat
-	xPixels     int           // packed pixels of an image; flat: with the padding
-	xStep       int           // values between packed pixels
-	padW        int           // flat: width of a padded image
-	dyInPlace   bool          // dy is read where it lies: it passes by only once for each tile, and packing would cost as much
-	pixelOf     []int         // packed number of each pixel of x, −1 if no tap meets it
-	runs        []run         // the same as runs of pixels
-	pairs       [][][2]uint32 // for each tap: packed x and packed dy offset of each product, in order of dy's pixels
-	bounds      [][]int       // for each tap: pairs before each step of a block, and at its end
-	steps       int           // in a full block
-	source      []int         // for each (channel of a tile, tap) of w's order: its row in a tile's sums; the row of zeros for taps that no pixel uses
-	sumLen      int           // values of a tile's sums, with the row of zeros
-	xLen, dyLen int           // values of a packed block
-	slots       chan int      // if one block is all: room for the sums of a task
-	numSlots    int
-	task        func(i int)
+	// rows is that of a tile.
+	rows int
+
+	// flat says that rows are the (tap, channel) pairs of a row of taps.
+	flat bool
+
+	// swap says that x and dy have changed places, in shape too.
+	swap bool
+
+	// n is the number of images, or of pairs of images where the tile reads pairs.
+	n int
+
+	// images is how many of these are in a block.
+	images int
+
+	blocks int
+
+	// rowTiles are the tiles over channels. If flat, they are over the rows of taps, each of
+	// rowParts tiles.
+	rowTiles int
+
+	rowParts int
+	panels   int // tiles over output channels
+
+	// taps is the number of taps of a tile: R·S, or 1 if flat.
+	taps int
+
+	// xPixels is the number of packed pixels of an image, with the padding if flat.
+	xPixels int
+
+	xStep int // values between packed pixels
+
+	// padW is the width of a padded image, if flat.
+	padW int
+
+	// dyInPlace says that dy is read where it lies: it passes by only once for each tile, and
+	// packing would cost as much.
+	dyInPlace bool
+
+	// pixelOf has the packed number of each pixel of x, −1 if no tap meets it.
+	pixelOf []int
+
+	runs []run // the same as runs of pixels
+
+	// pairs has, for each tap, the packed x and packed dy offset of each product, in order of dy's
+	// pixels.
+	pairs [][][2]uint32
+
+	// bounds has, for each tap, the pairs before each step of a block, and at its end.
+	bounds [][]int
+
+	// steps are those in a full block.
+	steps int
+
+	// source has, for each (channel of a tile, tap) of w's order, its row in a tile's sums. It is
+	// the row of zeros for taps that no pixel uses.
+	source []int
+
+	// sumLen is the values of a tile's sums, with the row of zeros.
+	sumLen int
+
+	xLen, dyLen int // values of a packed block
+
+	// slots is room for the sums of a task, if one block is all.
+	slots chan int
+
+	numSlots int
+	task     func(i int)
 
 	// The call under way.
-	block   int // multiplied; the next one is being packed
+	// block is the one that is multiplied. The next one is being packed.
+	block int
+
 	dw      []float32
 	x, dy   f32.Array
 	px, pdy [2][]float32 // packed blocks, even and odd ones
@@ -73,7 +125,9 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 		depth, w.taps = s.C*s.S, 1
 	}
 	w.rows = t.OuterRows[0]
-	for i, r := range t.OuterRows { // the least time; small tiles use a multiplier less well
+
+	// The rows with the least time are taken. Small tiles use a multiplier less well.
+	for i, r := range t.OuterRows {
 		if i < 2 && (depth+r-1)/r*r < (depth+w.rows-1)/w.rows*w.rows || depth <= r {
 			w.rows = r
 		}
@@ -99,7 +153,8 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 	w.blocks = (w.n + w.images - 1) / w.images
 	w.xLen = w.images * xImage
 	if w.flat {
-		w.xLen += w.rows // the last tile's idle rows reach beyond the last pixel
+		// The last tile's idle rows reach beyond the last pixel.
+		w.xLen += w.rows
 	}
 	if !w.dyInPlace {
 		w.dyLen = w.images * outH * outW * w.panels * t.Cols
@@ -207,7 +262,8 @@ func (w *weightPlan) runTile(i int) {
 	}
 	for step := range w.steps {
 		for tap := range w.taps {
-			all := len(w.pairs[tap]) / w.images * n // of this block
+			// all is how many pairs this block has.
+			all := len(w.pairs[tap]) / w.images * n
 			from, to := min(all, w.bounds[tap][step]), min(all, w.bounds[tap][step+1])
 			if step == 0 && w.block == 0 {
 				a.Add = 0
@@ -257,7 +313,9 @@ func (w *weightPlan) unpack(sums []float32, panel, rowTile int) {
 		return
 	}
 	c0 := rowTile * w.rows
-	values := min(w.rows, s.C-c0) * taps // of one output channel; they follow each other in dw
+
+	// values are those of one output channel, which follow each other in dw.
+	values := min(w.rows, s.C-c0) * taps
 	for h := 0; h < cols; h += 16 {
 		k0 := panel*cols + h
 		m := min(16, cols-h, s.K-k0)

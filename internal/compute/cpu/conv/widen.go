@@ -15,8 +15,11 @@ type widenedWeight struct {
 	images [2]struct {
 		n     int // values
 		tasks int
-		from  []uint16 // in the call under way, if it is bfloat16
-		to    []float32
+
+		// from is the input of the call under way, if it is bfloat16.
+		from []uint16
+
+		to []float32
 	}
 	task func(i int)
 }

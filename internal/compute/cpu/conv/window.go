@@ -6,8 +6,12 @@ import (
 )
 
 const (
-	windowParts = 16  // into which images are divided, at most; sums of parts are added in order
-	windowStep  = 256 // pixels that are summed in one go, at most
+	// windowParts is how many parts images are divided into at most. Sums of parts are added in
+	// order.
+	windowParts = 16
+
+	// windowStep is how many pixels are summed in one go at most.
+	windowStep = 256
 )
 
 // A windowWeight is backward-weight to few output channels, which would leave most columns of
@@ -17,23 +21,39 @@ const (
 // side by side. An image is packed and multiplied at once, while it is in the first-level cache or
 // near it. Where the tile reads pairs, images take part two by two.
 type windowWeight struct {
-	shape    Shape
-	tile     *f32.Tile
-	images   int // pairs of images where the tile reads pairs
-	together int // rows of taps in a window: one or all
-	groups   int // windows of a pixel
-	colTiles int // of a window
+	shape Shape
+	tile  *f32.Tile
+
+	// images is the number of pairs of images where the tile reads pairs.
+	images int
+
+	// together is the rows of taps in a window: one or all.
+	together int
+
+	groups int // windows of a pixel
+
+	// colTiles are those of a window.
+	colTiles int
+
 	rowTiles []int
-	rows     int // of all of them
-	padW     int // pixels of a packed row
-	rowLen   int // values of a packed row
-	xRows    int
-	steps    [][][2]uint32 // offsets of each pixel's channels in dy and of its first window in x
+
+	// rows is the number of all of them.
+	rows int
+
+	padW   int // pixels of a packed row
+	rowLen int // values of a packed row
+	xRows  int
+
+	// steps has the offsets of each pixel's channels in dy and of its first window in x.
+	steps [][][2]uint32
 
 	xLen, dyLen int // values of a packed image
-	sumLen      int // of a part
-	parts       int
-	threads     int
+
+	// sumLen is that of a part.
+	sumLen int
+
+	parts   int
+	threads int
 
 	// The call under way.
 	dw          []float32
@@ -57,11 +77,15 @@ func newWindowWeight(s Shape, t *f32.Tile, together, threads int) *windowWeight 
 	w.padW = (outW-1)*s.StrideW + s.S
 	w.rowLen = w.padW * together * s.C
 	w.xRows = outH
-	down := 1 // packed rows from one row of dy to the next
+
+	// down is the packed rows from one row of dy to the next.
+	down := 1
 	if together == 1 {
 		w.xRows, down = (outH-1)*s.StrideH+s.R, s.StrideH
 	}
-	w.xLen = w.xRows*w.rowLen + w.colTiles*t.Cols // columns beyond the window reach behind the last pixel
+
+	// Columns beyond the window reach behind the last pixel.
+	w.xLen = w.xRows*w.rowLen + w.colTiles*t.Cols
 	w.dyLen = outH*outW*s.K + w.rows
 	pixels := outH * outW
 	n := (pixels + windowStep - 1) / windowStep

@@ -335,7 +335,9 @@ func (w *winograd) ahead(task int) ahead {
 
 func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
 	t, c, k := w.tile, w.depth, w.g.outC
-	step := c * t.Cols // from one packed panel to the next
+
+	// step is from one packed panel to the next.
+	step := c * t.Cols
 	segment := [1]f32.Segment{{Len: c}}
 	a := f32.GatherArgs{Segments: segment[:]}
 	for m := range w.matrices {

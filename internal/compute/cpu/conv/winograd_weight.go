@@ -6,14 +6,27 @@ import (
 )
 
 const (
-	winStep      = 64      // patches that are transformed at a time
-	winPart      = 256     // patches of a part, at least
-	winParts     = 16      // most parts
-	winSums      = 1 << 20 // values of the sums of several parts, at most
-	winTaps      = 16      // channels of x whose taps are computed at a time
-	winSkew      = 16      // values between matrices, so that they do not all begin in the same set of the first-level cache
-	winMatrices  = 16      // one for each element of the transformed patches
-	winPatchSide = 2       // of the patches of dy
+	// winStep is how many patches are transformed at a time.
+	winStep = 64
+
+	winPart  = 256 // patches of a part, at least
+	winParts = 16  // most parts
+
+	// winSums bounds the values of the sums of several parts.
+	winSums = 1 << 20
+
+	// winTaps is how many channels of x have their taps computed at a time.
+	winTaps = 16
+
+	// winSkew is the values between matrices, so that they do not all begin in the same set of the
+	// first-level cache.
+	winSkew = 16
+
+	// winMatrices has one for each element of the transformed patches.
+	winMatrices = 16
+
+	// winPatchSide is that of the patches of dy.
+	winPatchSide = 2
 )
 
 // winBlocks are the most channels of x and of dy in a block, best first: the larger the fewer
@@ -36,22 +49,40 @@ type winogradWeight struct {
 	shape          Shape
 	tile           *f32.Tile
 	patchH, patchW int // patches of an image
-	patches        int // of all images
+
+	// patches are those of all images.
+	patches int
+
 	parts, perPart int
 	step           int // patches at a time
 
-	cBlock, kBlock   int // channels of a block; the last ones may be smaller
+	// cBlock and kBlock are the channels of a block. The last ones may be smaller.
+	cBlock, kBlock int
+
 	cBlocks, kBlocks int
-	uStride, vStride int         // between the matrices of x's and dy's patches
-	sumLen           int         // of a block's sums
-	slotLen          int         // what a task needs: patches, its sums if there is one part
-	pairs            [][2]uint32 // offsets of each patch in both matrices
-	rows             [][]int     // of the tiles of so many times 16 channels
-	calls            int         // tiles of all matrices of a block
-	numSlots         int
-	slots            chan int
-	zeros            []float32 // a pixel of padding
-	tasks, finishes  int
+
+	// uStride and vStride are between the matrices of x's and dy's patches.
+	uStride, vStride int
+
+	// sumLen is that of a block's sums.
+	sumLen int
+
+	// slotLen is what a task needs: patches, and its sums if there is one part.
+	slotLen int
+
+	// pairs has the offsets of each patch in both matrices.
+	pairs [][2]uint32
+
+	// rows are those of the tiles of so many times 16 channels.
+	rows [][]int
+
+	// calls are the tiles of all matrices of a block.
+	calls int
+
+	numSlots        int
+	slots           chan int
+	zeros           []float32 // a pixel of padding
+	tasks, finishes int
 
 	// The call under way.
 	dw, x, dy, work, sums []float32
@@ -198,7 +229,9 @@ func (w *winogradWeight) runBlock(task int) {
 		w.transformX(u, first, n, c0, c)
 		w.transformDy(v, first, n, k0, k)
 		from, to := first+n, min(end, first+n+w.step)
-		ahead := [2]ahead{ // of x only rows that these patches did not read
+
+		// Of x only rows are fetched that these patches did not read.
+		ahead := [2]ahead{
 			fetchAhead(w.x, inX.pixel(from)+winPatchSide*s.W, inX.pixel(to)+winPatchSide*s.W, s.C, c0, c, w.calls),
 			fetchAhead(w.dy, inDy.pixel(from), inDy.pixel(to), s.K, k0, k, w.calls),
 		}

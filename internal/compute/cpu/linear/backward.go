@@ -3,26 +3,42 @@ package linear
 import "github.com/paragon-train/paragon/internal/compute/f32"
 
 const (
-	groupExamples = 32      // examples packed in a task
-	sumValues     = 1 << 16 // values of dy that are summed for db in a task, about
+	groupExamples = 32 // examples packed in a task
+
+	// sumValues is about how many values of dy are summed for db in a task.
+	sumValues = 1 << 16
 )
 
 // backward is the plan of the backward pass, and the call under way.
 type backward struct {
-	groups    int // tasks of packing, each some examples
-	sumPieces int // tasks of summing db, each some examples
+	groups int // tasks of packing, each some examples
 
-	tiles, chunks int // tiles of outputs of dw, and chunks of these, each a task
-	rowTiles      int // tiles of examples of dx
+	// sumPieces is how many tasks sum db, each some examples.
+	sumPieces int
+
+	// tiles are those of outputs of dw, and chunks are groups of these, each a task.
+	tiles, chunks int
+
+	rowTiles int // tiles of examples of dx
 
 	dx, dw, db, x, w, dy []float32
 	doubles              []float64
-	dyPairs              []float32 // dy as pairs of outputs, row by row
-	dyRows               []float32 // dy transposed, as pairs of examples
-	turned               []float32 // for each thread: dy as pairs of examples, before it is transposed
-	panels               []float32 // x
-	wPanel               []float32 // for each thread: a panel of w
-	unitSums             []float32 // for each thread: a block of a tile unit
+
+	// dyPairs is dy as pairs of outputs, row by row.
+	dyPairs []float32
+
+	dyRows []float32 // dy transposed, as pairs of examples
+
+	// turned has, for each thread, dy as pairs of examples, before it is transposed.
+	turned []float32
+
+	panels []float32 // x
+
+	// wPanel has, for each thread, a panel of w.
+	wPanel []float32
+
+	// unitSums has, for each thread, a block of a tile unit.
+	unitSums []float32
 
 	pack, multiply func(thread, i int)
 }

@@ -8,20 +8,35 @@ import (
 
 // forward is the plan of the forward pass, and the call under way.
 type forward struct {
-	tiles, chunks int // tiles of outputs; chunks of tiles, each with a block of panels a task
-	blocks        int // of panels
-	chunkRows     int // most outputs of a chunk
-	blockPanels   int // most panels of a block
-	group         int // examples that are transposed at a time
-	packs, slices int // tasks of packing: groups of examples, each in slices of its values
+	// tiles are those of outputs. chunks are groups of tiles, each of which is a task with a block
+	// of panels.
+	tiles, chunks int
+
+	// blocks are those of panels.
+	blocks int
+
+	chunkRows   int // most outputs of a chunk
+	blockPanels int // most panels of a block
+
+	// group is how many examples are transposed at a time.
+	group int
+
+	// packs and slices are the tasks of packing: groups of examples, each in slices of its values.
+	packs, slices int
 
 	y, x, w, bias []float32
 	floor         float32
 	xPairs        []float32 // x as pairs, row by row
 	panels        []float32 // x transposed
-	rows          []float32 // for each thread: rows of w as pairs
-	unitSums      []float32 // for each thread: a block of a tile unit
-	sums          []float32 // for each thread: the tiles of a task
+
+	// rows has, for each thread, rows of w as pairs.
+	rows []float32
+
+	// unitSums has, for each thread, a block of a tile unit.
+	unitSums []float32
+
+	// sums has, for each thread, the tiles of a task.
+	sums []float32
 
 	pack, multiply func(thread, i int)
 }
@@ -150,7 +165,8 @@ func (l *Plan) storeForward(sums []float32, b0, o0, o1 int) {
 	for h := 0; h < min(cols, l.batch-b0); h += 16 {
 		m := min(16, cols-h, l.batch-b0-h)
 		for o := o0; o < o1; {
-			n := min(16-o%16, o1-o) // whole cache lines of y where rows of it begin with one
+			// They are whole cache lines of y where rows of it begin with one.
+			n := min(16-o%16, o1-o)
 			for r := range n {
 				a.SrcRow[r] = (o-o0+r)*cols + h
 			}

@@ -62,7 +62,8 @@ func New(batch, in, out int, tile *f32.Tile, p *pool.Pool) (*Plan, error) {
 // depth is the number of values of a row of n numbers as the tile reads it.
 func (l *Plan) depth(n int) int {
 	switch {
-	case l.byUnit(): // whole steps, with zeros at the end
+	case l.byUnit():
+		// The unit takes whole steps, with zeros at the end.
 		return (n + f32.UnitDepth - 1) / f32.UnitDepth * (f32.UnitDepth / 2)
 	case l.tile.Pairs():
 		return (n + 1) / 2
@@ -115,11 +116,18 @@ type product struct {
 	row0, inStride   int
 	out0, outStride  int
 	panels, outPanel int
-	rows, cols       int  // cols: of all panels
-	ahead            bool // out is not in the cache: the next panel's part of it is fetched
-	thread           int
-	parts            [][]f32.Segment
-	sums             []float32 // of all threads, for a tile unit
+
+	// rows and cols are the result's. cols is that of all panels.
+	rows, cols int
+
+	// ahead says that out is not in the cache: the next panel's part of it is fetched.
+	ahead bool
+
+	thread int
+	parts  [][]f32.Segment
+
+	// sums are those of all threads, for a tile unit.
+	sums []float32
 }
 
 // multiply computes the tiles: the sums of all parts.

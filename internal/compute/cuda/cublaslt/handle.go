@@ -145,18 +145,22 @@ func (h *Handle) create(fn uintptr, name, object string, to *uintptr, args ...ui
 
 // set sets an attribute of 4 or 8 bytes.
 func (h *Handle) set(fn uintptr, name, object string, d uintptr, attribute int, value uint64, size int) error {
-	h.mem.words[0] = value // little-endian: the low bytes come first
+	// Little-endian numbers have the low bytes first.
+	h.mem.words[0] = value
 	return h.call(fn, name, fmt.Sprintf("attribute %d of %s", attribute, object), d, uintptr(attribute), uintptr(unsafe.Pointer(&h.mem.words[0])), uintptr(size))
 }
 
 // A question's descriptors, shared by its plans.
 type shared struct {
-	h       *Handle
-	users   int
-	what    string
-	desc    uintptr
-	layouts [3]uintptr // of the library's A, B and D
-	bias    drv.Ptr    // what desc points to now
+	h     *Handle
+	users int
+	what  string
+	desc  uintptr
+
+	// layouts are those of the library's A, B and D.
+	layouts [3]uintptr
+
+	bias drv.Ptr // what desc points to now
 }
 
 func (h *Handle) describe(m Matmul) (s *shared, err error) {

@@ -46,8 +46,11 @@ type Matmul struct {
 	M, N, K        int
 	TransA, TransB bool
 
-	In  DType // of A and B
-	Out DType // of D; Float32 or In
+	// In is the type of A and B.
+	In DType
+
+	// Out is the type of D: Float32 or In.
+	Out DType
 
 	Accumulate bool
 	Bias       bool

@@ -25,8 +25,11 @@ func (s Status) String() string {
 
 // An Error is a call that the library refused.
 type Error struct {
-	Call   string // "cublasLtMatmul"
-	Object string // what the call was about, with its shapes
+	Call string // "cublasLtMatmul"
+
+	// Object is what the call was about, with its shapes.
+	Object string
+
 	Status Status
 }
 

@@ -20,9 +20,13 @@ const ChoicesVersion = 2
 
 // A Choice is which engine was the fastest for a question.
 type Choice struct {
-	Engine      string `json:"engine"`
-	Nanoseconds int64  `json:"nanoseconds"` // of one run
-	Candidates  int    `json:"candidates"`  // how many it was compared with, itself included
+	Engine string `json:"engine"`
+
+	// Nanoseconds is the time of one run.
+	Nanoseconds int64 `json:"nanoseconds"`
+
+	// Candidates is how many it was compared with, itself included.
+	Candidates int `json:"candidates"`
 }
 
 // Key is what a choice is remembered under: the question with its shapes and types, the device, the
@@ -36,9 +40,11 @@ func (h *Handle) Key(question string) string {
 // adds its choices to what is there, and of two that write at once one may lose its own, which
 // costs the next start a measurement.
 type Cache struct {
-	path     string
-	logf     func(format string, args ...any)
-	patience time.Duration // with another process that measures
+	path string
+	logf func(format string, args ...any)
+
+	// patience is that with another process that measures.
+	patience time.Duration
 
 	mu      sync.Mutex // guards choices and the file's writing
 	choices map[string]Choice
@@ -118,7 +124,8 @@ func (c *Cache) Get(key string) (Choice, bool) {
 	defer c.mu.Unlock()
 	choice, ok := c.choices[key]
 	if !ok {
-		if others, err := readChoices(c.path); err == nil { // what is wrong with the file was said when it was opened
+		// What is wrong with the file was said when it was opened.
+		if others, err := readChoices(c.path); err == nil {
 			choice, ok = others[key]
 		}
 	}
@@ -193,7 +200,8 @@ func (c *Cache) breaks(key, engine string) {
 }
 
 func (c *Cache) write() error {
-	text, err := json.MarshalIndent(c.choices, "", "\t") // in the order of keys
+	// The choices are in the order of keys.
+	text, err := json.MarshalIndent(c.choices, "", "\t")
 	if err != nil {
 		return err
 	}
@@ -201,7 +209,9 @@ func (c *Cache) write() error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, filepath.Base(c.path)+".*.tmp") // a name of its own: others may write too
+
+	// The file has a name of its own, since others may write too.
+	f, err := os.CreateTemp(dir, filepath.Base(c.path)+".*.tmp")
 	if err != nil {
 		return err
 	}

@@ -179,7 +179,8 @@ func keepBuilt[P buildablePlan](plans []P, most int, what string) ([]P, error) {
 
 func closeAll[P buildablePlan](plans []P) {
 	for _, p := range plans {
-		p.Close() // on the way out with an error that says more
+		// The plan is closed on the way out with an error that says more.
+		p.Close()
 	}
 }
 

@@ -22,11 +22,17 @@ type tunable interface {
 // An question is a question as the choice of a plan sees it.
 type question[P tunable] struct {
 	question string
-	sizes    []int64                      // of the memory that plans work on
-	all      func() ([]P, error)          // the candidates, not built
-	again    func(name string) (P, error) // the one with this name, not built
-	name     func(P) string               // what a choice is remembered by
-	run      func(p P, workspace drv.Ptr, memory []drv.Ptr) error
+
+	// sizes are those of the memory that plans work on.
+	sizes []int64
+
+	all func() ([]P, error) // the candidates, not built
+
+	// again makes the one with this name, not built.
+	again func(name string) (P, error)
+
+	name func(P) string // what a choice is remembered by
+	run  func(p P, workspace drv.Ptr, memory []drv.Ptr) error
 
 	// Of results that are checked: what fills the memory of operands, what is done before a run
 	// that is looked at, the look, and the end. All are nil where they are not. adds says that
@@ -143,7 +149,9 @@ func measure[P tunable](t *Tuner, q question[P], key string, plans []P) (best P,
 	}
 	var found []timedCandidate[P]
 	var reasons []error
-	from := started // of the question's share of the time
+
+	// from is when the question's share of the time began.
+	from := started
 	for _, p := range inOrder(plans, func(p P) bool { return likely[q.name(p)] }) {
 		n, late := len(found), t.now().Sub(from) >= limit
 		if n > 0 && (!left || late && (n >= fewest || p.Compiled())) {
@@ -163,7 +171,8 @@ func measure[P tunable](t *Tuner, q question[P], key string, plans []P) (best P,
 		switch {
 		case err == nil:
 			if found = append(found, r); len(found) == 1 {
-				from = t.now() // the library loads what it needs with the first one
+				// The library loads what it needs with the first one.
+				from = t.now()
 			}
 		case errors.Is(err, drv.ErrLost):
 			t.Cache.breaks(key, q.name(p))
@@ -185,7 +194,8 @@ func measure[P tunable](t *Tuner, q question[P], key string, plans []P) (best P,
 	t.logf("cudnn: %s: %s, %v, fastest of %d", q.question, choice.Engine, chosen.time, choice.Candidates)
 	if chosen.wrong == nil {
 		if err := t.Cache.Put(key, choice); err != nil {
-			t.fault("%v", err) // the choice holds; the next start makes it again
+			// The choice holds, and the next start makes it again.
+			t.fault("%v", err)
 		}
 	}
 	return chosen.p, b.ctx.Synchronize(t.Stream)

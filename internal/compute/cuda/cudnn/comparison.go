@@ -21,10 +21,16 @@ type comparison[P tunable] struct {
 
 // A timedCandidate is a candidate that runs, with its time.
 type timedCandidate[P tunable] struct {
-	p             P
-	time          time.Duration // of one run
-	wrong         error         // why its results are wrong; nil: they are right
-	notCapturable error         // why it cannot be captured into a graph; nil: it can
+	p P
+
+	// time is that of one run.
+	time time.Duration
+
+	// wrong is why its results are wrong; nil: they are right.
+	wrong error
+
+	// notCapturable is why it cannot be captured into a graph; nil: it can.
+	notCapturable error
 }
 
 // open allocates the memory that candidates work on.

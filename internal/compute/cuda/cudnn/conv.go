@@ -30,14 +30,25 @@ func (o Op) String() string {
 // A Conv is a question: a convolution of images (N,H,W,C) with weights (K,R,S,C), without groups or
 // dilation, and its gradients. Two Convs are the same question if they are equal.
 type Conv struct {
-	N, C, H, W int    // images: how many, channels, height, width
-	K, R, S    int    // weights: channels out, height, width
-	Pad        [2]int // zeros around the image: above and below, left and right
-	Stride     [2]int // down, to the right
+	// N, C, H and W are those of the images: how many, channels, height, width.
+	N, C, H, W int
 
-	In     DType // of x, dx
-	Weight DType // of w, dw
-	Out    DType // of y, dy
+	// K, R and S are those of the weights: channels out, height, width.
+	K, R, S int
+
+	// Pad is the zeros around the image: above and below, left and right.
+	Pad [2]int
+
+	Stride [2]int // down, to the right
+
+	// In is the type of x and dx.
+	In DType
+
+	// Weight is the type of w and dw.
+	Weight DType
+
+	// Out is the type of y and dy.
+	Out DType
 
 	// Compute is the type of products and sums. Only Float32, the zero value, is allowed.
 	Compute DType

@@ -181,7 +181,8 @@ func (h *Handle) getDescriptors(d descriptor, a attribute, t descriptorType, n i
 	made := make([]descriptor, 0, n)
 	release := func(all []descriptor) {
 		for _, m := range all {
-			h.destroy(m) // the error that matters is the one at hand
+			// The error that matters is the one at hand.
+			h.destroy(m)
 		}
 	}
 	for range n {

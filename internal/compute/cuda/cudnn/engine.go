@@ -18,7 +18,8 @@ const (
 	ModeFallback Mode = "FALLBACK" // what works, for the rest
 	ModeLegacy   Mode = "legacy"
 
-	ModeRemembered Mode = "remembered" // not asked: the engine was chosen before
+	// ModeRemembered did not ask: the engine was chosen before.
+	ModeRemembered Mode = "remembered"
 )
 
 // heurModes are the values of cudnnBackendHeurMode_t.
@@ -106,11 +107,16 @@ func (w wish) refuses(notes []Note) string {
 // An engine is a configuration that the heuristics propose, not compiled yet.
 type engine struct {
 	config descriptor
-	name   string // "eng4 k2=17 k24=3": the engine's number and its knobs
-	mode   Mode
-	notes  []Note
 
-	compiled bool // by the library when a plan of it is built, which may take a second; others are there already
+	// name is the engine's number and its knobs, such as "eng4 k2=17 k24=3".
+	name string
+
+	mode  Mode
+	notes []Note
+
+	// compiled says that the library compiles it when a plan of it is built, which may take a
+	// second. Others are there already.
+	compiled bool
 }
 
 // engines asks the heuristics for all engines of a graph, each once, in order. Modes that refuse
@@ -227,7 +233,8 @@ func (h *Handle) notes(e *engine, d descriptor, what string) error {
 	}
 	behavior, err := h.getEnums(d, attrEngineBehaviorNote, typeBehaviorNote, numBehaviors, what)
 	if err != nil && Refused(err) {
-		return nil // an engine of which this is not known is no worse
+		// An engine of which this is not known is no worse.
+		return nil
 	}
 	e.compiled = slices.Contains(behavior, behaviorRuntimeCompiled)
 	return err

@@ -7,11 +7,14 @@ import (
 
 // A graph is a finished graph of operations with all its descriptors. Plans made of it share it.
 type graph struct {
-	h     *Handle
-	what  string       // the question, for errors
-	owned []descriptor // in the order in which they were made
-	ops   []descriptor
-	root  descriptor // the operation graph
+	h    *Handle
+	what string // the question, for errors
+
+	// owned are in the order in which they were made.
+	owned []descriptor
+
+	ops  []descriptor
+	root descriptor // the operation graph
 
 	// What a plan's caller supplies: the tensors that are not virtual, in the order in which
 	// they were made.
@@ -21,20 +24,30 @@ type graph struct {
 
 // An operand is a tensor whose memory a plan is given when it runs.
 type operand struct {
-	name    string
-	uid     int64
-	byValue bool // the pointer is one of the host, to a single number
+	name string
+	uid  int64
+
+	// byValue says that the pointer is one of the host, to a single number.
+	byValue bool
+
 	aligned int64
 }
 
 // A tensor describes one operand or one value between operations.
 type tensor struct {
-	name    string
-	t       DType
-	dims    [4]int64 // as the library wants them: N, C, H, W
-	virtual bool     // exists between operations only
-	byValue bool     // a number given by the host when the plan runs
-	aligned int64    // bytes that its address is a multiple of; 0: alignment
+	name string
+	t    DType
+
+	// dims are as the library wants them: N, C, H, W.
+	dims [4]int64
+
+	virtual bool // exists between operations only
+
+	// byValue says that the host gives a number when the plan runs.
+	byValue bool
+
+	// aligned is the number of bytes that its address is a multiple of; 0: alignment.
+	aligned int64
 }
 
 // strides are those of channel-last memory: of dims N, C, H, W the elements lie in the order N, H,

@@ -33,8 +33,11 @@ type legacyShared struct {
 
 // Values of enumerations of the older interface.
 const (
-	formatNHWC     = 1 // cudnnTensorFormat_t
-	mathDefault    = 0 // cudnnMathType_t: for float32 it allows tf32
+	formatNHWC = 1 // cudnnTensorFormat_t
+
+	// mathDefault is of cudnnMathType_t. For float32 it allows tf32.
+	mathDefault = 0
+
 	mathTensorCore = 1
 	mathFMA        = 3 // float32 in full
 )
@@ -108,7 +111,8 @@ func (h *Handle) legacyCandidates(op Op, c Conv, w wish) (plans []*legacyPlan, e
 		h.mem.words[0] = 0
 		status := Status(h.caller.Call(symbols[pass.size], h.handle, x, wd, shared.conv, y, uintptr(algorithm), uintptr(unsafe.Pointer(&h.mem.words[0]))))
 		if status != 0 {
-			continue // not for this question: some of them say so by finding fault with a parameter
+			// It is not for this question. Some of them say so by finding fault with a parameter.
+			continue
 		}
 		p.workspace = int64(h.mem.words[0])
 		shared.users++

@@ -50,5 +50,7 @@ func (c *Cache) lock() (unlock func()) {
 	if err != nil {
 		c.logf("cudnn: measure while others may: %s: %v", f.Name(), err)
 	}
-	return func() { f.Close() } // which lets go
+
+	// Close lets go of the lock.
+	return func() { f.Close() }
 }

@@ -19,11 +19,15 @@ import (
 // supported.
 type Norm struct {
 	N, C, H, W int
-	Type       DType // of x, add and y. All that is per channel is float32.
+
+	// Type is that of x, add and y. All that is per channel is float32.
+	Type DType
 
 	Add  bool // add another tensor before ReLU
 	ReLU bool
-	Mask bool // also write which y are positive, a bit each; wants ReLU
+
+	// Mask asks for which y are positive, a bit each. It wants ReLU.
+	Mask bool
 
 	// Running also moves the running statistics, in place, with M = N·H·W:
 	//
@@ -93,10 +97,13 @@ func checkMask(what fmt.Stringer, mask bool, n, c, h, w int) error {
 
 // NormArgs is the memory of a Norm. What the question does not have is not read.
 type NormArgs struct {
-	X, Add, Zeros           drv.Ptr // (N,H,W,C)
-	Scale, Bias             drv.Ptr // (C), float32
-	Y                       drv.Ptr // (N,H,W,C), written
-	Mask                    drv.Ptr // N·H·W·C bits in the order of y, lowest bit first, written
+	X, Add, Zeros drv.Ptr // (N,H,W,C)
+	Scale, Bias   drv.Ptr // (C), float32
+	Y             drv.Ptr // (N,H,W,C), written
+
+	// Mask gets N·H·W·C bits in the order of y, lowest bit first.
+	Mask drv.Ptr
+
 	Mean, InvStd            drv.Ptr // (C), float32, written
 	RunningMean, RunningVar drv.Ptr // (C), float32, read and written
 }
@@ -175,7 +182,8 @@ func (h *Handle) normPlans(n Norm, found []plan) []*NormPlan {
 		// In the order in which normGraph makes the scalars.
 		p.values = &[maxValues]float32{n.Epsilon}
 		if n.Running {
-			p.values[1] = n.Momentum // what follows is the 0 of the mask
+			// What follows is the 0 of the mask.
+			p.values[1] = n.Momentum
 		}
 		plans[i] = &NormPlan{plan: p, norm: n}
 	}

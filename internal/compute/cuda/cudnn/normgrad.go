@@ -16,9 +16,15 @@ import (
 // dt is also the gradient of what was added; DAdd writes it.
 type NormGrad struct {
 	N, C, H, W int
-	Type       DType // of x, dy, dx and dadd
-	Mask       bool  // the Norm had ReLU and wrote a mask
-	DAdd       bool  // write dt too; wants Mask
+
+	// Type is that of x, dy, dx and dadd.
+	Type DType
+
+	// Mask says that the Norm had ReLU and wrote a mask.
+	Mask bool
+
+	// DAdd asks for dt too. It wants Mask.
+	DAdd bool
 
 	NonDeterministic bool // as in Conv
 }
@@ -49,8 +55,11 @@ func (n NormGrad) Validate() error {
 
 // NormGradArgs is the memory of a NormGrad. What the question does not have is not read.
 type NormGradArgs struct {
-	X, DY               drv.Ptr // (N,H,W,C)
-	Mask                drv.Ptr // as NormArgs.Mask
+	X, DY drv.Ptr // (N,H,W,C)
+
+	// Mask is as NormArgs.Mask.
+	Mask drv.Ptr
+
 	Scale, Mean, InvStd drv.Ptr // (C), float32
 	DX, DAdd            drv.Ptr // (N,H,W,C), written
 	DScale, DBias       drv.Ptr // (C), float32, written

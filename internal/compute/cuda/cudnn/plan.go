@@ -30,19 +30,27 @@ type plan struct {
 	h     *Handle
 	graph *graph
 	engine
-	legacy    *legacyPlan // in place of graph and engine
+
+	// legacy is in place of graph and engine.
+	legacy *legacyPlan
+
 	built     bool
 	closed    bool
 	execution descriptor
 	workspace int64
 	packs     []pack
-	values    *[maxValues]float32 // what the operands by value point to
-	uses      uint64
+
+	// values are what the operands by value point to.
+	values *[maxValues]float32
+
+	uses uint64
 }
 
 const (
-	maxValues = 4  // operands by value of a plan
-	maxPacks  = 16 // variant packs kept by a plan, one for each set of pointers
+	maxValues = 4 // operands by value of a plan
+
+	// maxPacks is how many variant packs a plan keeps, one for each set of pointers.
+	maxPacks = 16
 )
 
 // A pack is a finished variant pack: which memory each operand has.

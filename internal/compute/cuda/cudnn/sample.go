@@ -13,20 +13,31 @@ import (
 // so that any element of them is known without reading them back: an engine that gives wrong
 // numbers is found out for the price of some loops on the host.
 type sample struct {
-	op    Op
-	c     Conv
-	table []int8    // numerators, over 32: each type stores them as they are
-	at    []int64   // elements of the result
-	want  []float64 // what they are
-	host  []byte    // pinned, for what is copied
-	scale []float64 // root of the sum of the squares of what is added up: the size that rounding errors are measured by
+	op Op
+	c  Conv
+
+	// table has numerators, over 32: each type stores them as they are.
+	table []int8
+
+	at   []int64   // elements of the result
+	want []float64 // what they are
+	host []byte    // pinned, for what is copied
+
+	// scale is the root of the sum of the squares of what is added up: the size that rounding
+	// errors are measured by.
+	scale []float64
 }
 
 const (
-	tablePeriod   = 8 * 4093 // elements; no multiple of an image's row but by chance, and pieces stay aligned to 16 bytes
-	sampleProduct = 1 << 22  // products that are computed for one sample, at most
-	mostSampled   = 48
-	leastSampled  = 4
+	// tablePeriod is in elements. It is a multiple of an image's row only by chance, and pieces
+	// stay aligned to 16 bytes.
+	tablePeriod = 8 * 4093
+
+	// sampleProduct is how many products are computed for one sample at most.
+	sampleProduct = 1 << 22
+
+	mostSampled  = 48
+	leastSampled = 4
 )
 
 // tableShift is where an operand begins in the table: x, w, y.
@@ -179,7 +190,9 @@ func (s *sample) fill(ctx *drv.Context, stream drv.Stream, which int, t DType, t
 		}
 		done += piece
 	}
-	return ctx.Synchronize(stream) // before the host's memory is used again
+
+	// The host's memory is used again after this.
+	return ctx.Synchronize(stream)
 }
 
 // prepare makes the result's memory what it is before a run that is looked at: what is added to, or
@@ -231,7 +244,8 @@ func store(t DType, to []byte, v float32) {
 		bits >>= 16
 	case Float16:
 		if v != 0 {
-			bits = bits>>16&0x8000 | (bits>>13&0x3ffff - 112<<10) // the exponent's offset is 15 in place of 127
+			// The exponent's offset is 15 in place of 127.
+			bits = bits>>16&0x8000 | (bits>>13&0x3ffff - 112<<10)
 		}
 	}
 	to[0], to[1] = byte(bits), byte(bits>>8)

@@ -83,8 +83,12 @@ func (s Status) notSupported() bool { return s >= 3000 && s < 4000 }
 
 // An Error is a call that the library refused.
 type Error struct {
-	Call   string // "cudnnBackendFinalize"
-	Object string // what the call was about, with its shapes: "CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR of eng4 for forward N2 ..."
+	Call string // "cudnnBackendFinalize"
+
+	// Object is what the call was about, with its shapes, such as
+	// "CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR of eng4 for forward N2 ...".
+	Object string
+
 	Status Status
 	Text   string // what cudnnGetLastErrorString said, may be empty
 }

@@ -11,8 +11,11 @@ import (
 
 // A Timing is what Tune measured of one candidate.
 type Timing struct {
-	Engine    string
-	Time      time.Duration // of one run, the best of several spells
+	Engine string
+
+	// Time is that of one run, the best of several spells.
+	Time time.Duration
+
 	Workspace int64
 	Err       error // why it was left out
 }

@@ -16,8 +16,10 @@ import (
 // program, and is written down, so that the next start leaves it out.
 type Tuner struct {
 	Handle *Handle
-	Cache  *Cache     // nil remembers nothing
-	Stream drv.Stream // where candidates are timed; nothing else should run meanwhile
+	Cache  *Cache // nil remembers nothing
+
+	// Stream is where candidates are timed. Nothing else should run meanwhile.
+	Stream drv.Stream
 
 	// Repeat is how many runs make one measurement. 0 measures nothing: the heuristics' first
 	// guess is taken, the same on every machine of a kind.
@@ -46,10 +48,16 @@ type Tuner struct {
 
 	clock func() time.Time // time.Now if nil
 
-	measured int           // questions
-	spent    time.Duration // on them
-	told     time.Duration // when the last line of Notice came
-	faults   int           // candidates that failed where they should not
+	measured int // questions
+
+	// spent is the time that went into them.
+	spent time.Duration
+
+	// told is when the last line of Notice came.
+	told time.Duration
+
+	// faults counts the candidates that failed where they should not.
+	faults int
 }
 
 func (t *Tuner) logf(format string, args ...any) {

@@ -31,8 +31,12 @@ var Names = []Name{CUDA, NVML, CuBLASLt, CuBLAS, NVRTC, CuDNN, NCCL}
 // and what it loads do not bear that.
 type Library struct {
 	Name Name
-	Path string // absolute; links are not followed
-	File string // the file that was loaded, links followed: its name often ends in the version
+
+	// Path is absolute. Links are not followed.
+	Path string
+
+	// File is the file that was loaded, with links followed. Its name often ends in the version.
+	File string
 
 	handle uintptr
 	mu     sync.Mutex
@@ -116,7 +120,9 @@ func Text(address uintptr) string {
 	if address == 0 {
 		return ""
 	}
-	p := *(*unsafe.Pointer)(unsafe.Pointer(&address)) // memory of C, which does not move
+
+	// It is memory of C, which does not move.
+	p := *(*unsafe.Pointer)(unsafe.Pointer(&address))
 	n := 0
 	for n < maxText && *(*byte)(unsafe.Add(p, n)) != 0 {
 		n++

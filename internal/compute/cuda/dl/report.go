@@ -9,13 +9,19 @@ import (
 
 // A Found is a line of a report: one library.
 type Found struct {
-	Name     Name
-	Path     string  // "" where Err is set
-	File     string  // what was loaded, links followed
-	Version  Version // as the library says; for the driver, the newest CUDA it runs
-	Release  string  // as the file's name says, "" if it does not: for the driver 580.65.06
-	BuiltFor int     // Library.BuiltFor
-	Err      error   // why it is not there
+	Name Name
+	Path string // "" where Err is set
+	File string // what was loaded, links followed
+
+	// Version is as the library says. That of the driver is the newest CUDA that it runs.
+	Version Version
+
+	// Release is as the file's name says, such as 580.65.06 for the driver; empty: the name does
+	// not say it.
+	Release string
+
+	BuiltFor int   // Library.BuiltFor
+	Err      error // why it is not there
 }
 
 func (f Found) String() string {

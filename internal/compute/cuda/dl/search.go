@@ -43,7 +43,8 @@ func (s *Search) Open(name Name) (*Library, error) {
 		return nil, fmt.Errorf("dl: open %q: unknown library, want one of %v", name, Names)
 	}
 	for _, need := range needs[name] {
-		s.Open(need) // what is missing is said by the library that needs it
+		// What is missing is said by the library that needs it.
+		s.Open(need)
 	}
 	var tried []string
 	stubs := false
@@ -54,7 +55,8 @@ func (s *Search) Open(name Name) (*Library, error) {
 			continue
 		}
 		if stubs && !filepath.IsAbs(path) {
-			continue // the system's loader would take the stub
+			// The system's loader would take the stub.
+			continue
 		}
 		s.preload(name, path)
 		handle, err := open(path)

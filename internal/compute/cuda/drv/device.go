@@ -9,15 +9,26 @@ import (
 
 // DeviceInfo describes a GPU.
 type DeviceInfo struct {
-	Ordinal     int    // its number among those that this process sees: cuda:0 is 0
-	Name        string // "NVIDIA H200"
-	UUID        string // "GPU-1b8fb1c2-...", the same in every process and tool
-	PCIBus      string // "0000:3b:00.0"
-	Compute     [2]int // compute capability: {9, 0}
-	SMs         int    // multiprocessors
-	L2          int64  // bytes
-	Memory      int64  // bytes
-	SharedOptIn int    // bytes of shared memory that a block may ask for
+	// Ordinal is its number among those that this process sees: that of cuda:0 is 0.
+	Ordinal int
+
+	Name string // "NVIDIA H200"
+
+	// UUID is the same in every process and tool, such as "GPU-1b8fb1c2-...".
+	UUID string
+
+	// PCIBus is its place, such as "0000:3b:00.0".
+	PCIBus string
+
+	// Compute is the compute capability, such as {9, 0}.
+	Compute [2]int
+
+	SMs    int   // multiprocessors
+	L2     int64 // bytes
+	Memory int64 // bytes
+
+	// SharedOptIn is the bytes of shared memory that a block may ask for.
+	SharedOptIn int
 }
 
 func (i DeviceInfo) String() string {

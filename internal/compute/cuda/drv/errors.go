@@ -26,11 +26,16 @@ var (
 
 // An Error is an answer of the driver other than success.
 type Error struct {
-	Call string // with its object and numbers: "cuMemAlloc_v2 of 17 bytes on cuda:0"
+	// Call has its object and numbers, such as "cuMemAlloc_v2 of 17 bytes on cuda:0".
+	Call string
+
 	Code int32  // CUresult
 	Name string // "CUDA_ERROR_OUT_OF_MEMORY"
-	Text string // the driver's explanation: "out of memory"
-	Log  string // what its compiler said, for modules
+
+	// Text is the driver's explanation, such as "out of memory".
+	Text string
+
+	Log string // what its compiler said, for modules
 }
 
 func (e *Error) Error() string {

@@ -30,7 +30,9 @@ func (t *Thread) LoadModule(image []byte) (Module, error) {
 		logs    [2][logBytes]byte
 	}{options: [4]int32{jitErrorLogBuffer, jitErrorLogBufferSize, jitInfoLogBuffer, jitInfoLogBufferSize}}
 	jit.values = [4]uintptr{uintptr(unsafe.Pointer(&jit.logs[0])), logBytes, uintptr(unsafe.Pointer(&jit.logs[1])), logBytes}
-	t.hold = unsafe.Pointer(jit) // the addresses in it are of itself
+
+	// The addresses in it point into itself.
+	t.hold = unsafe.Pointer(jit)
 	code := int32(t.caller.Call(t.driver.f.cuModuleLoadDataEx, t.number(), uintptr(unsafe.Pointer(&text[0])), uintptr(len(jit.options)),
 		uintptr(unsafe.Pointer(&jit.options)), uintptr(unsafe.Pointer(&jit.values))))
 	t.hold = nil

@@ -20,22 +20,32 @@ const closeTimeout = 20 * time.Second
 type Thread struct {
 	driver  *Driver
 	ordinal int
-	id      int // the OS thread's, set before start returns
+
+	// id is the OS thread's. It is set before start returns.
+	id int
 
 	work chan *task
-	used chan *task    // for another time
+
+	// used has tasks for another time.
+	used chan *task
+
 	quit chan struct{} // closed by Close
 	done chan struct{} // closed when the thread has ended
 	once sync.Once
-	now  atomic.Pointer[string] // the call that may block, nil between such calls
+
+	// now is the call that may block. It is nil between such calls.
+	now atomic.Pointer[string]
 
 	// What follows is used on the thread alone. It is handed to C, so it lies in the heap.
 	caller dl.Caller
 	out    unsafe.Pointer // receives an address of the host
 	num    [2]uintptr     // receives handles, sizes and other numbers
-	hold   unsafe.Pointer // keeps a caller's memory from moving and from being collected during a call
-	extra  [5]uintptr     // a launch's list of extras
-	bytes  uintptr        // the size of its parameters
+
+	// hold keeps a caller's memory from moving and from being collected during a call.
+	hold unsafe.Pointer
+
+	extra  [5]uintptr // a launch's list of extras
+	bytes  uintptr    // the size of its parameters
 	params [maxParams]byte
 }
 
@@ -119,7 +129,8 @@ func (t *Thread) run(w *task) {
 // once. A panic of f goes on in the caller.
 func (t *Thread) Do(f func() error) error {
 	if t.id != 0 && t.id == threadID() {
-		return f() // the thread is locked to the goroutine that we are on
+		// The thread is locked to the goroutine that we are on.
+		return f()
 	}
 	w := t.newTask()
 	w.f = f
@@ -147,7 +158,8 @@ func (t *Thread) Do(f func() error) error {
 func (t *Thread) Close() error {
 	t.once.Do(func() { close(t.quit) })
 	if t.id != 0 && t.id == threadID() {
-		return nil // from a function given to Do: the thread ends when it returns
+		// A function given to Do calls this, and the thread ends when it returns.
+		return nil
 	}
 	timer := time.NewTimer(closeTimeout)
 	defer timer.Stop()

@@ -21,12 +21,20 @@ import (
 
 // A source is one library to be built.
 type source struct {
-	name    dl.Name  // "" for one that another opens
-	file    string   // of the library: its soname
-	main    string   // the file that is compiled, from the module's root; where it is not there the library is left out
-	depends []string // patterns of the files that it includes
-	flags   []string
-	driver  bool // calls the fake driver
+	name dl.Name // "" for one that another opens
+
+	// file is the library's, by its soname.
+	file string
+
+	// main is the file that is compiled, from the module's root. Where it is not there the library
+	// is left out.
+	main string
+
+	// depends are patterns of the files that it includes.
+	depends []string
+
+	flags  []string
+	driver bool // calls the fake driver
 }
 
 const here = "internal/compute/cuda/fake/src/"
@@ -88,7 +96,9 @@ var built = sync.OnceValues(func() (dl.Paths, error) {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		return nil, err
 	}
-	unlock, err := lock(cache) // one process builds, the others find it done
+
+	// One process builds, and the others find it done.
+	unlock, err := lock(cache)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +155,9 @@ func build(root, cache string) (dl.Paths, error) {
 	used := append(slices.Clone(objects), folder)
 	for _, path := range used {
 		now := time.Now()
-		os.Chtimes(path, now, now) // prune removes what was not used for longest
+
+		// prune removes what was not used for longest.
+		os.Chtimes(path, now, now)
 	}
 	prune(cache, used)
 	return paths, nil

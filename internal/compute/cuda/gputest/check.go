@@ -15,9 +15,13 @@ import (
 )
 
 var (
-	begun = time.Now() // when the process was
-	on    bool         // the tests are on the GPU
-	lost  bool         // it cannot be used any more in this process
+	// begun is when the process was.
+	begun = time.Now()
+
+	on bool // the tests are on the GPU
+
+	// lost says that it cannot be used any more in this process.
+	lost bool
 
 	// current is the check under way.
 	current *check

@@ -10,7 +10,10 @@ import (
 
 const (
 	guardBytes = 256
-	poison     = 0xff // makes floating point numbers of all types not a number
+
+	// poison makes floating point numbers of all types not a number.
+	poison = 0xff
+
 	stageBytes = 8 << 20
 )
 

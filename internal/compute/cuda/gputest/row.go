@@ -25,8 +25,11 @@ type Row struct {
 	Status  Status  `json:"status"`
 	Value   float64 `json:"value"` // 0 if there is none
 	Unit    string  `json:"unit,omitempty"`
-	Bound   float64 `json:"bound,omitempty"` // what Value must not be above, or, of a speed, below
-	Detail  string  `json:"detail,omitempty"`
+
+	// Bound is what Value must not be above or, for a speed, below.
+	Bound float64 `json:"bound,omitempty"`
+
+	Detail string `json:"detail,omitempty"`
 }
 
 // What ends the names of rows of gradients, and begins what is said of those that the reference

@@ -12,9 +12,13 @@ import (
 
 // A Value is a constant.
 type Value struct {
-	Name string // in the header
+	// Name is that in the header.
+	Name string
+
 	Want int64
-	Go   string // the Go constant, package.name; "" where the name is beside the value in the Go code
+
+	// Go is the Go constant, package.name; empty: the name is beside the value in the Go code.
+	Go string
 }
 
 // A Difference is a constant that a header has another value for.
@@ -30,10 +34,15 @@ func (d Difference) String() string {
 
 // A Result is what a check found.
 type Result struct {
-	Files    []string // the headers that were read
-	Compared int      // constants that are in one of them
-	Missing  []string // constants that are in none, in the order of Values
-	Differ   []Difference
+	Files []string // the headers that were read
+
+	// Compared is how many constants are in one of them.
+	Compared int
+
+	// Missing are constants that are in none, in the order of Values.
+	Missing []string
+
+	Differ []Difference
 }
 
 func (r Result) String() string {

@@ -11,7 +11,9 @@ var (
 	directive = regexp.MustCompile(`(?m)^[ \t]*#[^\n]*(\\\n[^\n]*)*`)
 	enum      = regexp.MustCompile(`\benum\b[^{};()]*\{([^{}]*)\}`)
 	macro     = regexp.MustCompile(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.+)$`)
-	item      = regexp.MustCompile(`(?s)^(\w+)\b[^=]*(?:=(.*))?$`) // a name, perhaps an attribute, a value
+
+	// item is a name, perhaps an attribute, and a value.
+	item = regexp.MustCompile(`(?s)^(\w+)\b[^=]*(?:=(.*))?$`)
 )
 
 // Constants returns the constants of all enumerations in a header's text, and the macros that are
@@ -29,7 +31,8 @@ func Constants(text string) map[string]int64 {
 			m := item.FindStringSubmatch(part)
 			if m == nil {
 				if part != "" {
-					known = false // something else than a name and a value
+					// It is something else than a name and a value.
+					known = false
 				}
 				continue
 			}

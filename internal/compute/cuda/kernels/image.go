@@ -41,14 +41,26 @@ func (l *launch) transpose(to, from Type, n, c, pixels, padded int, dst, src drv
 // with p the byte of image Indices[n] at row h+dy and column w'+dx, w' = w, or W−1−w if it is
 // flipped; 0 outside of the image. Channels C to Padded−1 of dst are zero.
 type Pixels struct {
-	Type               Type // of Dst
-	N, C, H, W, Padded int  // C at most 4
+	// Type is that of Dst.
+	Type Type
+
+	N, C, H, W, Padded int // C at most 4
 	Dst                drv.Ptr
-	Src                drv.Ptr    // images (C,H,W) of bytes, one after the other
-	Indices            drv.Ptr    // (N) int32: which images; 0: image n
-	Images             int        // how many there are in Src; 0: N. An index outside gives a black image
-	Draws              drv.Ptr    // (N) int32, each Draw(dx, dy, flip); 0: no shift and no flip
-	Mean, Std          [4]float32 // of each channel, of values in [0, 1]; a Std of 0 means 1
+
+	// Src has images (C,H,W) of bytes, one after the other.
+	Src drv.Ptr
+
+	// Indices is (N) int32: which images; 0: image n.
+	Indices drv.Ptr
+
+	// Images is how many there are in Src; 0: N. An index outside gives a black image.
+	Images int
+
+	// Draws is (N) int32, each Draw(dx, dy, flip); 0: no shift and no flip.
+	Draws drv.Ptr
+
+	// Mean and Std are those of each channel, of values in [0, 1]. A Std of 0 means 1.
+	Mean, Std [4]float32
 }
 
 // Draw packs what was drawn for one image.

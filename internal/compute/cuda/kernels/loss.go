@@ -39,17 +39,32 @@ func (k *Set) SoftmaxGrad(s drv.Stream, t Type, rows, classes int, dx, y, dy drv
 // number of other rows, at least 1. A label outside of −1 to Classes−1 is counted as −1 and sets
 // Bad[0] to 1.
 type CrossEntropy struct {
-	Type          Type // of X and DX
+	// Type is that of X and DX.
+	Type Type
+
 	Rows, Classes int
 	X             drv.Ptr
 	Labels        drv.Ptr // (Rows) int32
-	Loss          drv.Ptr // float32; 0: not wanted
-	DX            drv.Ptr // may be X; 0: not wanted
-	DLoss         drv.Ptr // float32; 0: 1
-	Scale         float32 // 0: 1
-	Smoothing     float32 // 0 to below 1
-	Bad           drv.Ptr // uint32; 0: not wanted
-	Workspace     drv.Ptr // 4·Rows bytes; 0 if Loss is 0
+
+	// Loss is float32; 0: it is not wanted.
+	Loss drv.Ptr
+
+	// DX may be X; 0: it is not wanted.
+	DX drv.Ptr
+
+	// DLoss is float32; 0: it is 1.
+	DLoss drv.Ptr
+
+	// Scale is 1 if it is 0.
+	Scale float32
+
+	Smoothing float32 // 0 to below 1
+
+	// Bad is uint32; 0: it is not wanted.
+	Bad drv.Ptr
+
+	// Workspace has 4·Rows bytes. It is 0 if Loss is 0.
+	Workspace drv.Ptr
 }
 
 // CrossEntropy computes the loss, its gradient, or both in one pass over x.

@@ -13,16 +13,26 @@ import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 // as op.BatchNorm2D says. Statistics lose no precision where the mean is large beside the
 // deviation.
 type BatchNorm struct {
-	Type    Type // of X, Y and Add
+	// Type is that of X, Y and Add.
+	Type Type
+
 	Rows, C int
 
 	X, Y drv.Ptr // Y may be X or Add
-	Add  drv.Ptr // 0: none
+
+	// Add is 0 if there is none.
+	Add drv.Ptr
+
 	ReLU bool
 
-	Gamma, Beta   drv.Ptr // (C) float32
-	Mean, InvStd  drv.Ptr // (C) float32, set by the training pass and read by its gradient
-	RunMean       drv.Ptr // (C) float32; 0 in training: not moved
+	Gamma, Beta drv.Ptr // (C) float32
+
+	// Mean and InvStd are (C) float32, set by the training pass and read by its gradient.
+	Mean, InvStd drv.Ptr
+
+	// RunMean is (C) float32; 0 in training: it is not moved.
+	RunMean drv.Ptr
+
 	RunVar        drv.Ptr
 	Eps, Momentum float64
 

@@ -15,18 +15,32 @@ import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 // and DAdd is not wanted: then it is computed anew from X, which costs no bytes. All three 0: there
 // was no ReLU.
 type BatchNormGrad struct {
-	Type    Type // of X, DY, Y, DX and DAdd
+	// Type is that of X, DY, Y, DX and DAdd.
+	Type Type
+
 	Rows, C int
 
-	X, DY         drv.Ptr
-	Mask, Y, Beta drv.Ptr // at most one is not 0
-	Gamma         drv.Ptr // (C) float32, as Mean, InvStd, Beta, DGamma and DBeta
-	Mean, InvStd  drv.Ptr
+	X, DY drv.Ptr
 
-	DX     drv.Ptr // may be DY, or DAdd; 0: not wanted
-	DAdd   drv.Ptr // gets dz; may be DY; 0: not wanted
-	DGamma drv.Ptr // 0: not wanted
-	DBeta  drv.Ptr // 0: not wanted
+	// Mask, Y and Beta are 0 but for one at most.
+	Mask, Y, Beta drv.Ptr
+
+	// Gamma is (C) float32, as are Mean, InvStd, Beta, DGamma and DBeta.
+	Gamma drv.Ptr
+
+	Mean, InvStd drv.Ptr
+
+	// DX may be DY, or DAdd; 0: it is not wanted.
+	DX drv.Ptr
+
+	// DAdd gets dz. It may be DY; 0: it is not wanted.
+	DAdd drv.Ptr
+
+	// DGamma is 0 if it is not wanted.
+	DGamma drv.Ptr
+
+	// DBeta is 0 if it is not wanted.
+	DBeta drv.Ptr
 
 	Workspace drv.Ptr // BatchNormWorkspace(C) bytes
 }
@@ -63,7 +77,8 @@ func (k *Set) BatchNormGrad(s drv.Stream, b BatchNormGrad) error {
 	}
 	byX := mode == maskByX && b.DAdd == 0
 	if mode == maskByX && !byX {
-		return l.fail("want Mask or Y where DAdd is wanted, got Beta") // a residual was added, so x does not tell
+		// A residual was added, so x does not tell.
+		return l.fail("want Mask or Y where DAdd is wanted, got Beta")
 	}
 	if byX {
 		l.name = "bn_grad_sums_x"

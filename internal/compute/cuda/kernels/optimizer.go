@@ -11,10 +11,15 @@ type Update struct {
 	Scale, Clip, Shrink   float32
 	Rate, Decay, Momentum float32
 	Epsilon               float32
-	Keep                  float32 // 1, or for adamw 1 − rate·decay with Decay 0
-	Beta1, Rest1          float32 // β₁ and 1−β₁
-	Beta2, Rest2          float32
-	Root                  float32 // 1/√(1−β₂ᵗ); Rate holds 1/(1−β₁ᵗ)
+
+	// Keep is 1, or for adamw 1 − rate·decay with Decay 0.
+	Keep float32
+
+	Beta1, Rest1 float32 // β₁ and 1−β₁
+	Beta2, Rest2 float32
+
+	// Root is 1/√(1−β₂ᵗ). Rate holds 1/(1−β₁ᵗ).
+	Root float32
 }
 
 // UpdateBytes is the size of an Update on the device.

@@ -7,7 +7,9 @@ import "github.com/paragon-train/paragon/internal/compute/cuda/drv"
 // those outside of x do not count. OH and OW follow from the rest: (H+2·Pad[0]−Kernel[0])/Stride[0] +
 // 1, and likewise.
 type Pool struct {
-	Type                Type // of x, y and their gradients
+	// Type is that of x, y and their gradients.
+	Type Type
+
 	N, H, W, C          int
 	Kernel, Stride, Pad [2]int // {rows, columns}
 

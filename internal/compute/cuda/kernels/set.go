@@ -30,7 +30,9 @@ type Set struct {
 	unload    func() error
 	functions map[string]drv.Function
 	trace     func(Launch)
-	one       launch // the launch in the making: a Set makes one at a time
+
+	// one is the launch in the making. A Set makes one at a time.
+	one launch
 }
 
 // Trace sets a function that is called after each launch; nil: none. It is used to count bytes and
@@ -103,7 +105,8 @@ const threads = 256
 
 // flat launches a kernel that goes over n numbers one after the other, eight at a time.
 func (l *launch) flat(suffix string, n, read, written int64) error {
-	const each = threads * 8 * 4 // a thread has four vectors in flight at a time
+	// A thread has four vectors in flight at a time.
+	const each = threads * 8 * 4
 	blocks := min((n+each-1)/each, int64(l.set.maxBlocks()))
 	return l.launch(suffix, [3]uint32{uint32(max(blocks, 1)), 1, 1}, read, written)
 }

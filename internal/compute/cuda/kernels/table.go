@@ -12,11 +12,16 @@ import (
 // the rest of the program, and on the device (PadK,R,S,PadC) of some type. What has fewer
 // dimensions has ones at the end: a matrix (K,C) is (K,C,1,1), a vector (1,C,1,1).
 type Tensor struct {
-	Type        Type
-	K, C, R, S  int
-	PadK, PadC  int     // 0: K and C
-	RowMajor    drv.Ptr // float32
-	ChannelLast drv.Ptr // of Type
+	Type       Type
+	K, C, R, S int
+
+	// PadK and PadC are K and C if they are 0.
+	PadK, PadC int
+
+	RowMajor drv.Ptr // float32
+
+	// ChannelLast is of Type.
+	ChannelLast drv.Ptr
 }
 
 // A Table is a list of tensors in device memory: one launch moves them all.
@@ -40,7 +45,9 @@ type allocator interface {
 
 const (
 	entryBytes = 64
-	tileRoom   = 2304 // numbers that a block turns over at a time, as src/table.cu knows it
+
+	// tileRoom is how many numbers a block turns over at a time, as src/table.cu knows it.
+	tileRoom = 2304
 )
 
 // tiling is how an entry is cut: a tile is some filters of all channels, or some channels of one
@@ -68,7 +75,9 @@ func (k *Set) NewTable(s drv.Stream, tensors []Tensor) (*Table, error) {
 		return t, nil
 	}
 	data := make([]byte, 0, entryBytes*len(tensors))
-	var owners []byte // of the tiles
+
+	// owners are those of the tiles.
+	var owners []byte
 	for i, e := range tensors {
 		if e.PadK == 0 {
 			e.PadK = e.K

@@ -29,7 +29,9 @@ const (
 	Sum Op = 0 // ncclSum
 	Max Op = 2 // ncclMax
 	Min Op = 3 // ncclMin
-	Avg Op = 4 // ncclAvg: the sum divided by the number of ranks, for floating point numbers
+
+	// Avg is ncclAvg: the sum divided by the number of ranks, for floating point numbers.
+	Avg Op = 4
 )
 
 const (
@@ -48,7 +50,9 @@ type Library struct {
 type functions struct {
 	getVersion, getErrorString, initAll, destroy, abort, asyncError, groupStart, groupEnd, allReduce, reduceScatter, allGather,
 	broadcast uintptr
-	getLastError uintptr // of newer libraries; 0 otherwise
+
+	// getLastError is that of newer libraries, and 0 otherwise.
+	getLastError uintptr
 }
 
 // Open makes the library ready.
@@ -92,7 +96,9 @@ type Error struct {
 	Call string
 	Code int32
 	Text string
-	Last string // what the library says of the last thing that went wrong, "" for nothing
+
+	// Last is what the library says of the last thing that went wrong; empty: nothing did.
+	Last string
 }
 
 func (e *Error) Error() string {
@@ -109,13 +115,18 @@ type Clique struct {
 	l       *Library
 	devices []int
 	comms   []uintptr
-	mem     *memory // of the thread that asks for collectives
+
+	// mem is that of the thread that asks for collectives.
+	mem *memory
 
 	mu     sync.Mutex // guards what follows
 	watch  *memory
 	closed bool
-	asked  string // the collective that was asked for last
-	count  int64
+
+	// asked is the collective that was asked for last.
+	asked string
+
+	count int64
 }
 
 // memory is what C reads and writes, in the heap.
@@ -190,7 +201,8 @@ func (c *Clique) end(name string, fn uintptr) error {
 	var all sync.WaitGroup
 	for i, comm := range c.comms {
 		all.Go(func() {
-			runtime.LockOSThread() // for good: the library leaves the thread with a GPU of its choice
+			// The lock is for good: the library leaves the thread with a GPU of its choice.
+			runtime.LockOSThread()
 			caller := new(dl.Caller)
 			if code := int32(caller.Call(fn, comm)); code != success {
 				errs[i] = c.l.newError(caller, fmt.Sprintf("%s of rank %d (cuda:%d)", name, i, c.devices[i]), code)

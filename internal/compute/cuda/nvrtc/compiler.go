@@ -27,18 +27,26 @@ type Compiler struct {
 
 	create, compile, destroy, logSize, log, cubinSize, cubin, ptxSize, ptx, errorString uintptr
 
-	mu     sync.Mutex
-	caller dl.Caller // guarded by mu, as are the results
-	out    [2]uintptr
+	mu sync.Mutex
+
+	// caller is guarded by mu, as are the results.
+	caller dl.Caller
+
+	out [2]uintptr
 }
 
 // A Program is what is compiled.
 type Program struct {
-	Name    string // of the source, in messages
-	Source  string
-	Headers map[string]string // texts of what is included, by the name it is included under
-	Compute [2]int            // the GPU's compute capability
-	Options []string          // such as "--std=c++17"
+	// Name is the source's, in messages.
+	Name string
+
+	Source string
+
+	// Headers has texts of what is included, by the name under which it is.
+	Headers map[string]string
+
+	Compute [2]int   // the GPU's compute capability
+	Options []string // such as "--std=c++17"
 }
 
 // An Error says what the compiler did not take.
@@ -46,7 +54,9 @@ type Error struct {
 	Call string
 	Code int32
 	Name string // "NVRTC_ERROR_COMPILATION"
-	Log  string // what the compiler said, with lines of the source
+
+	// Log is what the compiler said, with lines of the source.
+	Log string
 }
 
 func (e *Error) Error() string {

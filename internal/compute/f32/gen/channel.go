@@ -64,7 +64,8 @@ func rows(label string, count, stride reg.Register, body func()) {
 	JNE(LabelRef(label + "Row"))
 }
 
-var rowIndex reg.GPVirtual // byte offset of the row that a body of rows works on
+// rowIndex is the byte offset of the row that a body of rows works on.
+var rowIndex reg.GPVirtual
 
 func inRow(p reg.GPVirtual, bytes int) Mem {
 	return Mem{Base: p, Index: rowIndex, Scale: 1, Disp: bytes}

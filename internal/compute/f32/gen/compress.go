@@ -155,7 +155,9 @@ func decode(s isa, bits int, shifts Mem) {
 		VPSRLVD(down, v, v)
 		VPANDD(ones, v, v)
 		VPERMPS(table, v, w)
-		if bits == 2 { // adding 0 would turn −0 into 0
+
+		// To add 0 would turn −0 into 0.
+		if bits == 2 {
 			k := K()
 			VPTESTMD(v, v, k)
 			VADDPS(dst.at(i, s.lanes, 0), w, w)

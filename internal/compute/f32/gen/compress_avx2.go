@@ -98,8 +98,8 @@ func decode2BitAVX2(shifts Mem) {
 	s.zero(negative)
 	VSUBPS(t, negative, negative)
 	VMOVUPS(nothing, table)
-	VBLENDPS(Imm(0x44), negative, table, table) // lanes 2 of each half: −t
-	VBLENDPS(Imm(0x88), t, table, table)        // lanes 3: t
+	VBLENDPS(Imm(0x44), negative, table, table) // lanes 2 of halves: −t
+	VBLENDPS(Imm(0x88), t, table, table)        // lanes 3 of halves: t
 	addSaid(s, 2, shifts, table)
 }
 

@@ -48,7 +48,7 @@ func transpose(shifted bool) {
 		VUNPCKHPS(a[q+1], a[q], b[q+1])
 	}
 	for q := 0; q < 16; q += 4 {
-		VUNPCKLPD(b[q+2], b[q], a[q])     // column 0 of each lane, rows q..q+3
+		VUNPCKLPD(b[q+2], b[q], a[q])     // column 0, rows q..q+3
 		VUNPCKHPD(b[q+2], b[q], a[q+1])   // column 1
 		VUNPCKLPD(b[q+3], b[q+1], a[q+2]) // column 2
 		VUNPCKHPD(b[q+3], b[q+1], a[q+3]) // column 3

@@ -47,7 +47,9 @@ func walkRows(name, signature, doc string, arrays func(w *walk), add bool) {
 	i, soon := GP64(), GP64()
 	XORQ(i, i)
 	MOVQ(n, soon)
-	SUBQ(Imm(ahead), soon) // below it there is a row to ask for
+
+	// Below it there is a row to ask for.
+	SUBQ(Imm(ahead), soon)
 	JMP(LabelRef("test"))
 	Label("row")
 	s, d, j := GP64(), GP64(), GP64()

@@ -124,7 +124,8 @@ func (c coefficients) over(x, y reg.VecVirtual, isRooted bool) {
 
 // bounded cuts h to ±squarable; what is not finite becomes NaN.
 func (c coefficients) bounded(h reg.VecVirtual) reg.VecVirtual {
-	zero := c.vec() // or NaN
+	// zero is a vector of zeros, or of NaN.
+	zero := c.vec()
 	VSUBPS(h, h, zero)
 	VMINPS(c.get(squarable), h, h)
 	VMAXPS(c.get(minusSquarable), h, h)

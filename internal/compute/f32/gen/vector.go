@@ -255,7 +255,9 @@ func maxWhichAVX2() {
 		masks[u] = greater
 	}
 	words, high, old := s.vec(), XMM(), XMM()
-	VPACKSSDW(masks[1], masks[0], words) // of 128 bits: a quarter of each mask
+
+	// Each 128 bits get a quarter of each mask.
+	VPACKSSDW(masks[1], masks[0], words)
 	VPERMQ(Imm(0xd8), words, words)
 	VEXTRACTI128(Imm(1), words, high)
 	VPACKSSWB(high, words.AsX(), high)

@@ -48,7 +48,9 @@ func (t lineTransform) write(s isa) {
 		dest = s
 	}
 	var k []Op
-	if s.lanes == 8 { // too few registers: constants are read where they are used
+
+	// There are too few registers: constants are read where they are used.
+	if s.lanes == 8 {
 		k = t.table(s)
 	}
 	s.text(t.name, "func(a *byte)", t.doc)

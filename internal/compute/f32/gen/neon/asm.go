@@ -11,9 +11,12 @@ type function struct {
 	params               []param
 	size                 int // bytes of arguments and results
 	body                 strings.Builder
-	vecs                 [32]bool // in use
-	gprs                 [32]bool
-	streams              []stream
+
+	// vecs are true if in use.
+	vecs [32]bool
+
+	gprs    [32]bool
+	streams []stream
 }
 
 type param struct {
@@ -45,7 +48,8 @@ func text(name, signature, doc string) {
 		at += size
 	}
 	group := func(list string) {
-		var names []string // of the same type
+		// names are those of the same type.
+		var names []string
 		for p := range strings.SplitSeq(list, ", ") {
 			name, typ, typed := strings.Cut(p, " ")
 			if names = append(names, name); !typed {

@@ -114,7 +114,9 @@ func decode2Bit() {
 				bsl(plus, t, minus)
 				ldrQ(x, dst.at(u))
 				fadd(plus, x, plus)
-				bit(x, plus, some) // adding 0 would turn −0 into 0
+
+				// To add 0 would turn −0 into 0.
+				bit(x, plus, some)
 				strQ(x, dst.at(u))
 			})
 		}

@@ -3,8 +3,11 @@ package main
 // An isa is how a loop's arrays lie in memory and by which instructions they are rounded.
 type isa struct {
 	name string // suffix of function names
-	half bool   // arrays lie in memory as bfloat16; the loop computes in float32
-	fast bool   // rounds by BFCVTN
+
+	// half says that arrays lie in memory as bfloat16. The loop computes in float32.
+	half bool
+
+	fast bool // rounds by BFCVTN
 }
 
 var (

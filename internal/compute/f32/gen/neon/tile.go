@@ -39,10 +39,18 @@ func init() {
 type arithmetic interface {
 	name() string
 	sums(rows int) [][]vec
-	add(acc [][]vec, i int, row func(i int) gpr) // the output to row i and what shares its registers
+
+	// add adds the output to row i and what shares its registers.
+	add(acc [][]vec, i int, row func(i int) gpr)
+
 	store(acc [][]vec, i int, row func(i int) gpr)
-	step() int                          // rows of the panel that main takes
-	group() int                         // rows of the tile that share registers
+
+	// step is the rows of the panel that main takes.
+	step() int
+
+	// group is the rows of the tile that share registers.
+	group() int
+
 	main(acc [][]vec, row []gpr, w gpr) // advances the pointers
 	last(acc [][]vec, row []gpr, w gpr) // one row of the panel
 }

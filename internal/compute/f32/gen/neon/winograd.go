@@ -17,9 +17,12 @@ func init() {
 type transform struct {
 	name, doc string
 	in, out   int
-	line      func(d []vec, half vec) []vec // of a line of the matrix; it may overwrite d
-	halves    bool                          // line uses a vector of 0.5
-	add       bool
+
+	// line transforms a line of the matrix. It may overwrite d.
+	line func(d []vec, half vec) []vec
+
+	halves bool // line uses a vector of 0.5
+	add    bool
 }
 
 var transformKinds = []transform{
