@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/files/scratch"
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
 
@@ -22,88 +21,29 @@ func (k keptStep) folder() string {
 	return filepath.Join(trialsFolder, trialName(k.trial), fmt.Sprintf("step-%d.%d", k.step, k.attempt))
 }
 
-// A doomed folder is removed once event seq is on the disk.
-type doomed struct {
-	seq  uint64
-	path string
-}
-
-// useFolder takes the study's folder for checkpoints. It is absolute, since processes of trials run
-// in other folders.
-func (s *Study) useFolder() (err error) {
-	if s.folder, err = filepath.Abs(s.cfg.Dir); err != nil {
-		return fmt.Errorf("tune: folder of the study: %w", err)
-	}
-	return nil
-}
-
-// keepFolder makes the folder that checkpoints go to. s.mu is held.
-func (s *Study) keepFolder() (string, error) {
-	if s.folder == "" {
-		temp, err := scratch.New("study")
-		if err != nil {
-			return "", fmt.Errorf("tune: make a folder for checkpoints: %w", err)
-		}
-		s.folder, s.temp = temp.Path, temp
-	}
-	return s.folder, nil
-}
-
-// checkpoint saves what write puts into a folder as the trial's checkpoint at a step.
+// checkpoint saves what write puts into a folder as the trial's checkpoint at a step. It takes
+// effect with the report of its step, so that no report is skipped; if that came before, at once.
 func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) error) error {
 	if s.cfg.Fidelity != nil {
 		return nil // each level begins anew
 	}
+	k := keptStep{trial, step, attempt}
 	where := fmt.Sprintf("tune: checkpoint of trial %d step %d", trial, step)
-	defer s.saveAlone(trial)()
-	s.mu.Lock()
-	root, err := s.keepFolder()
-	t := s.l.Trial(trial)
-	switch {
-	case err != nil:
-	case s.broken() != nil:
-		err = s.fatal
-	case t == nil || !t.run.active || t.Attempts != attempt:
-		err = fmt.Errorf("%s: attempt %d has ended: %w", where, attempt, ErrStop)
-	case t.run.told == Exploit:
-		err = fmt.Errorf("%s: the trial continues from another trial's checkpoint: %w", where, ErrPause)
-	case step < 0:
-		err = fmt.Errorf("%s: want a step of 0 or more", where)
-	}
-	kept := err == nil && slices.ContainsFunc(t.Checkpoints, func(c Checkpoint) bool { return c.Step == step })
-	if c, ok := s.staged[trial]; ok && c.attempt == attempt && c.step == step {
-		kept = true
-	}
-	s.mu.Unlock()
-	if err != nil || kept { // saved before, by this attempt or another
+	alone := s.saving(trial)
+	alone.Lock() // goroutines of a trial may save one step together
+	defer alone.Unlock()
+	path, saved, err := s.checkpointPath(where, k)
+	if err != nil || saved {
 		return err
 	}
-	path := filepath.Join(root, keptStep{trial, step, attempt}.folder())
-	bytes, err := writeFolder(path, write, s.real())
+	bytes, err := writeFolder(path, write, real(s.log.fsys))
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	s.mu.Lock()
-	if !t.run.active || t.Attempts != attempt || t.run.told == Exploit {
-		s.mu.Unlock()
-		return errors.Join(fmt.Errorf("%s: attempt %d has ended: %w", where, attempt, ErrStop), os.RemoveAll(path))
-	}
-	c := keptBytes{keptStep{trial, step, attempt}, bytes}
-	if old, ok := s.staged[trial]; ok && old.attempt == attempt && old.step != step {
-		err = s.commit(old)
-	}
-	delete(s.staged, trial)
-	if last, ok := t.LastStep(); (!ok || step > last) && err == nil { // it takes effect with the report of its step, so that no report is skipped
-		s.staged[trial] = c
-		s.mu.Unlock()
-		return nil
-	}
-	if err == nil {
-		err = s.commit(c)
-	}
-	seq := max(s.l.seq, 1) - 1
+	seq, err := s.keep(where, path, keptBytes{k, bytes})
 	s.mu.Unlock()
-	if err != nil {
+	if err != nil || seq == 0 {
 		return err
 	}
 	if err := s.awaitWritten(seq); err != nil {
@@ -113,18 +53,55 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	return nil
 }
 
-// saveAlone locks the saving of checkpoints of a trial and returns the unlock function: goroutines
-// of a trial may save one step twice at the same time.
-func (s *Study) saveAlone(trial int) (done func()) {
+// saving is the mutex that is held while a checkpoint of a trial is saved.
+func (s *Study) saving(trial int) *sync.Mutex {
 	s.mu.Lock()
-	alone := s.keeping[trial]
-	if alone == nil {
-		alone = &sync.Mutex{}
-		s.keeping[trial] = alone
+	defer s.mu.Unlock()
+	return s.checkpoints.alone(trial)
+}
+
+// checkpointPath is where a checkpoint is to be written. saved says that its step was saved before,
+// by this attempt or another.
+func (s *Study) checkpointPath(where string, k keptStep) (path string, saved bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.checkpoints.make(); err != nil {
+		return "", false, err
 	}
-	s.mu.Unlock()
-	alone.Lock()
-	return alone.Unlock
+	if err := s.broken(); err != nil {
+		return "", false, err
+	}
+	t := s.l.Trial(k.trial)
+	switch {
+	case t == nil || !t.run.active || t.Attempts != k.attempt:
+		return "", false, fmt.Errorf("%s: attempt %d has ended: %w", where, k.attempt, ErrStop)
+	case t.run.told == Exploit:
+		return "", false, fmt.Errorf("%s: the trial continues from another trial's checkpoint: %w", where, ErrPause)
+	case k.step < 0:
+		return "", false, fmt.Errorf("%s: want a step of 0 or more", where)
+	}
+	saved = s.checkpoints.isStaged(k) || slices.ContainsFunc(t.Checkpoints, func(c Checkpoint) bool { return c.Step == k.step })
+	return s.checkpoints.path(k), saved, nil
+}
+
+// keep stages a checkpoint that was written, or logs it if its step was reported before. seq is the
+// event to wait for; 0: none. s.mu is held.
+func (s *Study) keep(where, path string, c keptBytes) (seq uint64, err error) {
+	t := s.l.trials[c.trial]
+	if !t.run.active || t.Attempts != c.attempt || t.run.told == Exploit {
+		return 0, errors.Join(fmt.Errorf("%s: attempt %d has ended: %w", where, c.attempt, ErrStop), os.RemoveAll(path))
+	}
+	if old, ok := s.checkpoints.unstage(c.trial); ok && old.attempt == c.attempt && old.step != c.step {
+		if err := s.commit(old); err != nil {
+			return 0, err
+		}
+	}
+	if last, ok := t.LastStep(); !ok || c.step > last {
+		s.checkpoints.stage(c)
+		return 0, nil
+	}
+	err = s.commit(c)
+	return max(s.l.seq, 1) - 1, err
 }
 
 // commit logs a checkpoint. s.mu is held.
@@ -169,12 +146,6 @@ func writeFolder(path string, write func(dir string) error, sync bool) (int64, e
 	return bytes, nil
 }
 
-// real says whether the study's files are on the machine's disk, and not simulated by a test.
-func (s *Study) real() bool {
-	_, ok := s.fsys.(vfs.OS)
-	return ok
-}
-
 // syncTree syncs all files and folders if it is to, and adds up the bytes of the files.
 func syncTree(root string, sync bool) (int64, error) {
 	var bytes int64
@@ -207,14 +178,9 @@ func syncTree(root string, sync bool) (int64, error) {
 func (s *Study) sweep() {
 	done := s.journal.done()
 	s.mu.Lock()
-	n := 0
-	for n < len(s.doomed) && s.doomed[n].seq < done {
-		n++
-	}
-	gone := s.doomed[:n:n]
-	s.doomed = s.doomed[n:]
+	due := s.checkpoints.due(done)
 	s.mu.Unlock()
-	for _, d := range gone {
+	for _, d := range due {
 		if err := os.RemoveAll(d.path); err != nil {
 			s.logger.Warn("tune: cannot remove a checkpoint", "path", d.path, "error", err)
 		}
@@ -226,20 +192,12 @@ func (s *Study) sweep() {
 func (s *Study) reconcile() error {
 	known := map[string]bool{}
 	var lost []keptBytes
-	check := func(k keptStep, bytes int64) {
-		path := filepath.Join(s.folder, k.folder())
+	for _, c := range s.l.allKept() {
+		path := s.checkpoints.path(c.keptStep)
 		known[path] = true
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			lost = append(lost, keptBytes{k, bytes})
+			lost = append(lost, c)
 		}
-	}
-	for _, t := range s.l.trials {
-		for _, c := range t.Checkpoints {
-			check(c.of(t.Number), c.Bytes)
-		}
-	}
-	for _, c := range s.l.stale {
-		check(c.keptStep, c.bytes)
 	}
 	for _, c := range lost {
 		s.logger.Warn("tune: a checkpoint is missing", "trial", c.trial, "step", c.step)
@@ -248,23 +206,12 @@ func (s *Study) reconcile() error {
 			return err
 		}
 	}
-	trials, err := entries(filepath.Join(s.folder, trialsFolder), "trial-")
+	unknown, err := s.checkpoints.unknown(known)
 	if err != nil {
 		return err
 	}
-	for _, trial := range trials {
-		folder := filepath.Join(s.folder, trialsFolder, trial)
-		steps, err := entries(folder, "step-")
-		if err != nil {
-			return err
-		}
-		for _, name := range steps {
-			if path := filepath.Join(folder, name); !known[path] && isCheckpoint(name) {
-				if err := os.RemoveAll(path); err != nil {
-					return fmt.Errorf("tune: remove a checkpoint that is not in the log: %w", err)
-				}
-			}
-		}
+	if err := removeAll(unknown); err != nil {
+		return fmt.Errorf("tune: remove a checkpoint that is not in the log: %w", err)
 	}
 	return nil
 }

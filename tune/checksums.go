@@ -99,7 +99,7 @@ func verifyFolder(dir string) (known bool, err error) {
 // stillWhole verifies the checkpoint that an attempt is to go on from. One that is damaged is
 // dropped, as one that is missing is when a study is opened. s.mu is held.
 func (s *Study) stillWhole(k keptStep) (bool, error) {
-	dir := filepath.Join(s.folder, k.folder())
+	dir := s.checkpoints.path(k)
 	known, err := verifyFolder(dir)
 	switch {
 	case err == nil && !known:
@@ -113,12 +113,7 @@ func (s *Study) stillWhole(k keptStep) (bool, error) {
 	}
 	s.logger.Warn("tune: a checkpoint is damaged and is dropped; the trial resumes from an older one, or starts over", "trial", k.trial, "step", k.step, "folder", dir, "error", err)
 	bytes := int64(0)
-	for _, c := range s.l.trials[k.trial].Checkpoints {
-		if c.of(k.trial) == k {
-			bytes = c.Bytes
-		}
-	}
-	for _, c := range s.l.stale {
+	for _, c := range s.l.allKept() {
 		if c.keptStep == k {
 			bytes = c.bytes
 		}

@@ -3,7 +3,6 @@ package tune
 import (
 	"cmp"
 	"math"
-	"path/filepath"
 	"slices"
 )
 
@@ -29,20 +28,31 @@ func (s *Study) collect() {
 		}
 		_ = s.drop(v.keptStep, v.bytes)
 	}
-	if s.l.kept > s.cfg.CheckpointBytes && !s.warned {
-		s.warned = true
+	if s.l.kept > s.cfg.CheckpointBytes && !s.overBudget {
+		s.overBudget = true
 		s.logger.Warn("tune: checkpoints exceed their budget, and all of them are still needed", "study", s.cfg.Name,
 			"bytes", s.l.kept, "budget", s.cfg.CheckpointBytes)
 	}
 }
 
+// drop logs the removal of a checkpoint. s.mu is held.
 func (s *Study) drop(k keptStep, bytes int64) error {
 	e := Event{Kind: EventDrop, Trial: k.trial, Attempt: k.attempt, Step: k.step, Bytes: bytes}
 	err := s.emit(&e, func() error { return s.l.drop(&e) })
 	if err == nil {
-		s.doomed = append(s.doomed, doomed{e.Seq, filepath.Join(s.folder, k.folder())})
+		s.checkpoints.doom(k, e.Seq)
 	}
 	return err
+}
+
+// allKept are all checkpoints, those from before an exploit last.
+func (l *ledger) allKept() (all []keptBytes) {
+	for _, t := range l.trials {
+		for _, c := range t.Checkpoints {
+			all = append(all, keptBytes{c.of(t.Number), c.Bytes})
+		}
+	}
+	return append(all, l.stale...)
 }
 
 // needed are the checkpoints that attempts continue from, now or later.

@@ -172,17 +172,17 @@ func (d *driver) watch(ctx context.Context) {
 	defer nap.Stop()
 	for {
 		if nap.Stop(); !s.cfg.Deadline.IsZero() {
-			nap.Reset(min(s.cfg.Deadline.Sub(logTime(s.now())), maxNap))
+			nap.Reset(min(s.cfg.Deadline.Sub(logTime(s.clock.now())), maxNap))
 		}
 		select {
 		case <-timeout:
 			s.Stop(fmt.Sprintf("timeout of %v", s.cfg.Timeout))
 		case <-nap.C:
-			if !s.cfg.pastDeadline(logTime(s.now())) {
+			if !s.cfg.pastDeadline(logTime(s.clock.now())) {
 				continue
 			}
 			s.Stop(s.cfg.deadlineText())
-		case <-s.over:
+		case <-s.end.over:
 		case <-ctx.Done():
 		case <-d.idle:
 		}

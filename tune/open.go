@@ -4,19 +4,10 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
-
-	"github.com/paragon-train/paragon/internal/files/lockfile"
-	"github.com/paragon-train/paragon/internal/files/vfs"
-	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 const logVersion = 1
@@ -111,39 +102,57 @@ func (h *Header) differs(now *Header) error {
 
 // open creates the study's log, or reads it and resumes.
 func (s *Study) open() error {
-	s.opened = s.now()
+	s.clock.opened = s.clock.now()
 	if s.cfg.Dir == "" {
 		s.journal = newJournal("", nil, 0, 0)
 		return s.first()
 	}
-	if err := s.useFolder(); err != nil {
+	if err := s.checkpoints.use(s.cfg.Dir); err != nil {
 		return err
 	}
-	if err := s.fsys.MkdirAll(s.cfg.Dir); err != nil {
-		return fmt.Errorf("tune: make folder of the study: %w", err)
-	}
-	if err := s.takeLock(); err != nil {
+	if err := s.log.open(); err != nil {
 		return err
 	}
-	path := filepath.Join(s.cfg.Dir, logName)
-	var end logEnd
-	header, now := false, s.cfg.rules()
-	var was *Rules
-	end, err := readLog(s.fsys, path, func(e *Event) error {
+	r, err := s.readLog()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.create()
+	case err != nil:
+		return s.resumeError(r, err)
+	}
+	if err := s.checkEnd(r); err != nil {
+		return err
+	}
+	if err := s.appendTo(r); err != nil {
+		return err
+	}
+	if !r.header {
+		return s.first()
+	}
+	return s.again()
+}
+
+// A reading is what was read of a study's log.
+type reading struct {
+	end logEnd
+	// header says that there is a whole first event.
+	header bool
+	// was are the newest rules in the log, now those of the config.
+	was, now *Rules
+}
+
+// readLog reads the log into the ledger.
+func (s *Study) readLog() (r reading, err error) {
+	r.now = s.cfg.rules()
+	r.end, err = readLog(s.log.fsys, s.log.path(), func(e *Event) error {
 		if e.Seq == 0 {
-			if e.Kind != EventStudy {
-				return errors.New("the first event is not a study event")
+			if err := s.checkFirst(e); err != nil {
+				return err
 			}
-			if s.cfg.Resume == ResumeNever {
-				return ErrExists
-			}
-			if err := e.Header.differs(s.cfg.header()); err != nil {
-				return fmt.Errorf("%w: put it back, or search in another folder (Config.Dir, dir: in study.yaml)", err)
-			}
-			header = true
+			r.header = true
 		}
 		if e.Rules != nil {
-			was = e.Rules
+			r.was = e.Rules
 		}
 		if err := s.l.applyEvent(e, false); err != nil {
 			return err
@@ -151,125 +160,83 @@ func (s *Study) open() error {
 		s.observer.note(s.l, e)
 		return nil
 	})
+	return r, err
+}
+
+// checkFirst says why the study of a log's first event cannot be resumed.
+func (s *Study) checkFirst(e *Event) error {
+	if e.Kind != EventStudy {
+		return errors.New("the first event is not a study event")
+	}
+	if s.cfg.Resume == ResumeNever {
+		return ErrExists
+	}
+	if err := e.Header.differs(s.cfg.header()); err != nil {
+		return fmt.Errorf("%w: put it back, or search in another folder (Config.Dir, dir: in study.yaml)", err)
+	}
+	return nil
+}
+
+// create begins a log where there is none.
+func (s *Study) create() (err error) {
+	if err := s.log.noTrials("there is no log"); err != nil {
+		return err
+	}
+	if s.journal, err = createJournal(s.log.fsys, s.cfg.Dir); err != nil {
+		return err
+	}
+	return s.first()
+}
+
+// resumeError says what to do about the error of a log that could not be read.
+func (s *Study) resumeError(r reading, err error) error {
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if err := s.noTrials("there is no log"); err != nil {
-			return err
-		}
-		if s.journal, err = createJournal(s.fsys, s.cfg.Dir); err != nil {
-			return err
-		}
-		return s.first()
 	case errors.Is(err, ErrExists):
 		return fmt.Errorf("tune: %s: %w: set Config.Resume to resume it", s.cfg.Dir, err)
-	case err != nil && was != nil && was.key() != now.key() && isDiverged(err):
-		return fmt.Errorf("tune: resume %s: %s: put it back, or search in another folder (Config.Dir, dir: in study.yaml); the log has decisions that the new rules do not make: %w", path, was.differs(now)[0], err)
-	case err != nil:
-		return fmt.Errorf("tune: resume %s: %w", path, err)
-	case was != nil && len(was.differs(now)) > 0:
-		s.logger.Info("tune: the search is resumed with other rules", "log", path, "changed", strings.Join(was.differs(now), "; "))
+	case r.was != nil && r.was.key() != r.now.key() && isDiverged(err):
+		return fmt.Errorf("tune: resume %s: %s: put it back, or search in another folder (Config.Dir, dir: in study.yaml); the log has decisions that the new rules do not make: %w", s.log.path(), r.was.differs(r.now)[0], err)
 	}
-	if !header {
-		if err := s.noTrials(fmt.Sprintf("the log has no whole line, but %d bytes", end.Torn)); err != nil {
+	return fmt.Errorf("tune: resume %s: %w", s.log.path(), err)
+}
+
+// checkEnd says why a log that was read cannot be continued, and logs what is odd about it. A torn
+// end is kept in a file beside the log: what is in it had no effect.
+func (s *Study) checkEnd(r reading) error {
+	path, end := s.log.path(), r.end
+	if r.was != nil && len(r.was.differs(r.now)) > 0 {
+		s.logger.Info("tune: the search is resumed with other rules", "log", path, "changed", strings.Join(r.was.differs(r.now), "; "))
+	}
+	if !r.header {
+		if err := s.log.noTrials(fmt.Sprintf("the log has no whole line, but %d bytes", end.Torn)); err != nil {
 			return err
 		}
 	}
 	if end.CRLF {
 		s.logger.Warn("tune: lines of the log end in a carriage return: an editor or git has changed the file; it is read all the same. For git, write *.jsonl -text into .gitattributes", "log", path)
 	}
-	if end.Torn > 0 {
-		if err := s.noLaterTrials(path, end); err != nil {
-			return err
-		}
-		kept, err := s.keepTail(path, end.Bytes)
-		if err != nil {
-			return fmt.Errorf("tune: resume %s: %w", path, err)
-		}
-		s.logger.Warn("tune: the end of the log is incomplete and is cut off; no trial had received its answer", "log", path, "line", end.Lines+1, "bytes", end.Torn, "found", end.Why, "kept in", kept)
+	if end.Torn == 0 {
+		return nil
 	}
-	f, err := s.fsys.Append(path, end.Bytes)
+	if err := s.log.noLaterTrials(end, len(s.l.trials)); err != nil {
+		return err
+	}
+	kept, err := s.log.keepTail(end.Bytes)
 	if err != nil {
 		return fmt.Errorf("tune: resume %s: %w", path, err)
 	}
-	s.journal = newJournal(path, f, s.l.seq, end.Bytes)
-	s.before = s.l.elapsed
-	s.opened = s.now()
-	if !header {
-		return s.first()
-	}
-	return s.again()
-}
-
-// noTrials is an error if the folder has trials already: a search without a log would mix its
-// trials with them.
-func (s *Study) noTrials(why string) error {
-	found, err := entries(filepath.Join(s.cfg.Dir, trialsFolder), "trial-")
-	if err != nil || len(found) == 0 {
-		return err
-	}
-	return fmt.Errorf("tune: %s: %s, and the folders of %s are there, such as %s: put the log back from a copy, or move the folder away to begin anew",
-		filepath.Join(s.cfg.Dir, logName), why, plural.Of(len(found), "trial"), found[0])
-}
-
-// noLaterTrials is an error if the folder has trials that are not in the log. A trial's folder is
-// made only once its start is on the disk, so the log has lost more than a crash can take.
-func (s *Study) noLaterTrials(path string, end logEnd) error {
-	found, err := entries(filepath.Join(s.cfg.Dir, trialsFolder), "trial-")
-	if err != nil {
-		return err
-	}
-	for _, name := range found {
-		if n, err := strconv.Atoi(strings.TrimPrefix(name, "trial-")); err == nil && n >= len(s.l.trials) {
-			return fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; the log ends before %s, whose folder is there; %s, or cut it after its first %d bytes to go on without what follows",
-				path, end.Lines+1, end.Torn, end.Why, trialName(n), fromACopy, end.Bytes)
-		}
-	}
+	s.logger.Warn("tune: the end of the log is incomplete and is cut off; no trial had received its answer", "log", path, "line", end.Lines+1, "bytes", end.Torn, "found", end.Why, "kept in", kept)
 	return nil
 }
 
-// entries are the names in a folder that begin with a prefix; none if it is no folder.
-// filepath.Glob would take a bracket in the folder's path for a part of the pattern.
-func entries(folder, prefix string) (names []string, err error) {
-	all, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
-	}
-	for _, e := range all {
-		if strings.HasPrefix(e.Name(), prefix) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, err
-}
-
-// keepTail copies what the log has from byte from on into a file beside it, and returns its path. A
-// file that is there is not replaced.
-func (s *Study) keepTail(path string, from int64) (string, error) {
-	f, err := s.fsys.Open(path)
+// appendTo continues the log behind its last whole line.
+func (s *Study) appendTo(r reading) error {
+	f, err := s.log.fsys.Append(s.log.path(), r.end.Bytes)
 	if err != nil {
-		return "", err
+		return fmt.Errorf("tune: resume %s: %w", s.log.path(), err)
 	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return "", err
-	}
-	kept := fmt.Sprintf("%s.cut-%d", path, from)
-	for n := 2; ; n++ {
-		old, err := s.fsys.Open(kept)
-		if errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if err != nil {
-			return "", err
-		}
-		_ = old.Close()
-		kept = fmt.Sprintf("%s.cut-%d.%d", path, from, n)
-	}
-	return kept, vfs.WriteFile(s.fsys, kept, func(w io.Writer) error {
-		_, err := io.Copy(w, io.NewSectionReader(f, from, size-from))
-		return err
-	})
+	s.journal = newJournal(s.log.path(), f, s.l.seq, r.end.Bytes)
+	s.clock.before, s.clock.opened = s.l.elapsed, s.clock.now()
+	return nil
 }
 
 // first writes the first event.
@@ -363,61 +330,27 @@ func (s *Study) list(kind EventKind, trials []int, fresh bool) error {
 	})
 }
 
-// takeLock keeps other processes out of the folder.
-func (s *Study) takeLock() error {
-	if !s.real() {
-		return nil
-	}
-	path := filepath.Join(s.cfg.Dir, "lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o666)
-	if err != nil {
-		return fmt.Errorf("tune: lock: %w", err)
-	}
-	if err := lockfile.Take(f); err != nil {
-		_ = f.Close()
-		if errors.Is(err, lockfile.ErrTaken) {
-			return fmt.Errorf("tune: %s: %w", path, ErrLocked)
-		}
-		return fmt.Errorf("tune: lock: %w", err)
-	}
-	s.lock = f
-	return nil
-}
-
-func (s *Study) unlock() {
-	if s.lock != nil {
-		_ = s.lock.Close()
-		s.lock = nil
-	}
-}
-
 // Close writes the rest of the log and unlocks the folder. It does not end running trials: they
 // continue when the study is resumed.
 func (s *Study) Close() error {
 	s.mu.Lock()
-	if s.closed {
+	if s.end.phase == studyClosed {
 		s.mu.Unlock()
 		return nil
 	}
-	s.closed = true
+	s.end.phase = studyClosed
 	s.mu.Unlock()
 	err := s.journal.close()
 	s.sweep()
 	s.mu.Lock()
 	s.show()
-	for _, o := range s.cfg.Observers {
-		if c, ok := o.(Closer); ok {
-			err = errors.Join(err, c.Close(s.l))
-		}
-	}
+	err = errors.Join(err, s.audience.close(s.l))
 	s.mu.Unlock()
 	s.closePage()
-	if s.temp != nil {
-		err = errors.Join(err, s.temp.Remove())
-	}
-	s.unlock()
+	err = errors.Join(err, s.checkpoints.close())
+	s.log.release()
 	return err
 }
 
 // elapsed is how long the study has run.
-func (s *Study) elapsed() time.Duration { return s.before + s.now().Sub(s.opened) }
+func (s *Study) elapsed() time.Duration { return s.clock.elapsed() }

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -24,39 +21,33 @@ import (
 // methods may be called from several goroutines.
 type Study struct {
 	cfg     Config
-	fsys    vfs.FS
-	now     func() time.Time
 	logger  *slog.Logger
 	journal *journal
-	lock    *os.File        // nil: not locked
-	folder  string          // where checkpoints go
-	temp    *scratch.Folder // if the folder is to be removed
+	log     logFolder
+	// asking is held by the goroutine that waits for something to run.
+	asking chan struct{}
 
-	over   chan struct{} // closed when the study is halted or broken
-	once   sync.Once     // closes over
-	asking chan struct{} // held by the goroutine that waits for something to run
-
-	mu      sync.Mutex // guards all below, and the order of the journal
-	l       *ledger
-	opened  time.Time     // when this process opened the study
-	before  time.Duration // how long it had run by then
-	changed chan struct{} // closed at the next event
-	waited  uint64        // the next event when there was nothing to run, plus 1
-	unseen  []Event       // not yet shown to the observers
-	fatal   error         // what ended the study
-	unsound bool          // the ledger may be ahead of the log: no event may follow
-	closed  bool
-	staged  map[int]keptBytes   // by trial: checkpoints of steps not yet reported
-	keeping map[int]*sync.Mutex // by trial: held by the goroutine that saves a checkpoint of it
-	noted   map[int]Metrics     // by trial: what a run at one fidelity reported last
-	doomed  []doomed            // folders to remove once the log has their removal
-	warned  bool                // that checkpoints exceed their budget
-
+	mu    sync.Mutex // guards all below, and the order of the journal
+	l     *ledger
+	clock studyClock
+	end   studyEnd
+	// changed is closed at the next event.
+	changed chan struct{}
+	// waited is the number of the next event when there was nothing to run, plus 1: until
+	// another event there is nothing to run.
+	waited      uint64
+	audience    audience
+	checkpoints checkpointFolder
+	// overBudget says that a message has told that checkpoints exceed their budget.
+	overBudget bool
+	// noted is what a run at one fidelity reported last, by trial.
+	noted map[int]Metrics
 	// onEvent is told of each event, before it is on the disk.
 	onEvent func(*Event)
 
-	page     *searchpage.Page // nil: none is served
-	observer *pageObserver    // tells page; nil: none is served
+	// page is nil if none is served, and so is observer, which tells it of events.
+	page     *searchpage.Page
+	observer *pageObserver
 }
 
 // NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
@@ -70,14 +61,11 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if cfg.Name == "" {
 		cfg.Name = defaultName
 	}
-	log := ""
-	if cfg.Dir != "" {
-		log = filepath.Join(cfg.Dir, logName)
-	}
-	cfg.chooseScheduler(fsys, log)
-	s := &Study{cfg: cfg, fsys: fsys, now: time.Now, logger: cfg.Logger, changed: make(chan struct{}), staged: map[int]keptBytes{}, keeping: map[int]*sync.Mutex{}, noted: map[int]Metrics{}, over: make(chan struct{}), asking: make(chan struct{}, 1), onEvent: func(*Event) {}}
+	s := &Study{cfg: cfg, logger: cfg.Logger, log: logFolder{fsys: fsys, dir: cfg.Dir}, asking: make(chan struct{}, 1), changed: make(chan struct{}),
+		clock: studyClock{now: time.Now}, end: studyEnd{over: make(chan struct{})}, noted: map[int]Metrics{}, onEvent: func(*Event) {}}
+	s.chooseScheduler()
 	if cfg.Now != nil {
-		s.now = cfg.Now
+		s.clock.now = cfg.Now
 	}
 	if s.logger == nil {
 		s.logger = joblog.Process()
@@ -85,30 +73,55 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if s.l, err = newLedger(&s.cfg); err != nil {
 		return nil, err
 	}
-	if s.real() {
+	if real(fsys) {
 		scratch.Sweep() // of searches that were killed
 	}
 	defer func() {
 		if err != nil {
-			s.unlock()
+			s.log.release()
 			s.closePage()
 		}
 	}()
-	if cfg.StatusListen != "" {
-		if s.page, err = listenPage(&s.cfg); err != nil {
-			return nil, err
-		}
-		s.observer = &pageObserver{cfg: &s.cfg, notes: &s.page.Notes}
-		s.cfg.Observers = append(slices.Clip(cfg.Observers), s.observer)
+	if err := s.openPage(); err != nil {
+		return nil, err
 	}
+	s.audience = audience{study: s.cfg.Name, observers: s.cfg.Observers, logger: s.logger}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
+	s.showPage()
+	return s, nil
+}
+
+// chooseScheduler takes the default scheduler, unless another one is set, or the study began with
+// FIFO.
+func (s *Study) chooseScheduler() {
+	log := ""
+	if s.cfg.Dir != "" {
+		log = s.log.path()
+	}
+	s.cfg.chooseScheduler(s.log.fsys, log)
+}
+
+// openPage begins to serve Config.StatusListen, and has it told of events.
+func (s *Study) openPage() (err error) {
+	if s.cfg.StatusListen == "" {
+		return nil
+	}
+	if s.page, err = listenPage(&s.cfg); err != nil {
+		return err
+	}
+	s.observer = &pageObserver{cfg: &s.cfg, notes: &s.page.Notes}
+	s.cfg.Observers = append(slices.Clip(s.cfg.Observers), s.observer)
+	return nil
+}
+
+// showPage shows the study, which is open, on its page.
+func (s *Study) showPage() {
 	if s.page != nil {
 		link := s.page.Show(&pageStudy{study: s, params: uniqueParams(s.cfg.shown())})
 		s.logger.Info(fmt.Sprintf("live page of the search: %s (works once)", link))
 	}
-	return s, nil
 }
 
 // closePage ends the page, if there is one.
@@ -137,30 +150,28 @@ func beganWithFIFO(fsys vfs.FS, path string) bool {
 }
 
 // emit numbers an event and appends it to the log; apply changes the ledger. s.mu is held.
-func (s *Study) emit(e *Event, apply func() error) error { return s.emitAt(s.now(), e, apply) }
+func (s *Study) emit(e *Event, apply func() error) error { return s.emitAt(s.clock.now(), e, apply) }
 
 // emitAt is emit of an event that has happened at this time.
 func (s *Study) emitAt(now time.Time, e *Event, apply func() error) error {
-	if s.closed {
+	switch s.end.phase {
+	case studyClosed:
 		return errors.New("tune: the study is closed")
-	}
-	if s.unsound {
-		return s.fatal
+	case studyUnsound:
+		return s.end.fatal
 	}
 	e.Seq, e.Time = s.l.seq, logTime(now)
-	e.At = max(s.before+now.Sub(s.opened), s.l.elapsed)
+	e.At = max(s.clock.at(now), s.l.elapsed)
 	if err := s.l.step(e); err != nil {
 		return err
 	}
-	if err := s.safely(apply); err != nil {
-		s.unsound = true
-		s.setFatal(fmt.Errorf("tune: study %s event %d: %w", s.cfg.Name, e.Seq, err))
-		return s.fatal
+	if err := guarded(apply); err != nil {
+		s.end.phase = studyUnsound
+		s.end.fail(fmt.Errorf("tune: study %s event %d: %w", s.cfg.Name, e.Seq, err))
+		return s.end.fatal
 	}
 	s.journal.append(e)
-	if len(s.cfg.Observers) > 0 {
-		s.unseen = append(s.unseen, *e)
-	}
+	s.audience.add(e)
 	s.onEvent(e)
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -170,24 +181,6 @@ func (s *Study) emitAt(now time.Time, e *Event, apply func() error) error {
 // logTime is a time as the log has it.
 func logTime(now time.Time) time.Time { return now.Round(0).UTC() }
 
-// safely calls f, in which a scheduler, a pruner or a suggester of the user's may panic.
-func (s *Study) safely(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
-		}
-	}()
-	return f()
-}
-
-// setFatal ends the study for good. s.mu is held.
-func (s *Study) setFatal(err error) {
-	if s.fatal == nil {
-		s.fatal = err
-	}
-	s.once.Do(func() { close(s.over) })
-}
-
 // awaitWritten waits until the event is on disk, and shows it to the observers. If it cannot be
 // written, the study is over.
 func (s *Study) awaitWritten(seq uint64) error {
@@ -196,25 +189,15 @@ func (s *Study) awaitWritten(seq uint64) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if err != nil {
-			s.setFatal(err)
+			s.end.fail(err)
 		}
 		s.show()
 	}
 	return err
 }
 
-// show hands events that are on the disk to the observers. s.mu is held.
-func (s *Study) show() {
-	done := s.journal.done()
-	for len(s.unseen) > 0 && s.unseen[0].Seq < done {
-		for _, o := range s.cfg.Observers {
-			if err := s.safely(func() error { o.Observe(s.l, s.unseen[0]); return nil }); err != nil {
-				s.logger.Error("tune: an observer failed on an event", "study", s.cfg.Name, "number", s.unseen[0].Seq, "error", err)
-			}
-		}
-		s.unseen = s.unseen[1:]
-	}
-}
+// show shows the observers the events that are on the disk. s.mu is held.
+func (s *Study) show() { s.audience.show(s.journal.done(), s.l) }
 
 // Ask waits for a trial to run and returns it as it is at its start; its Attempts is the number of
 // the attempt to run. It returns ErrDone when there are no more.
@@ -276,7 +259,7 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 			return Trial{}, 0, ErrWait
 		}
 		var e Event
-		err := s.safely(func() (err error) { e, err = s.l.next(); return err })
+		err := guarded(func() (err error) { e, err = s.l.next(); return err })
 		switch {
 		case errors.Is(err, ErrWait):
 			s.waited = s.l.seq + 1
@@ -287,7 +270,7 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 			s.fail(err)
 			return Trial{}, 0, err
 		}
-		now := s.now()
+		now := s.clock.now()
 		if s.cfg.pastDeadline(logTime(now)) {
 			s.halt(s.cfg.deadlineText(), "")
 			continue
@@ -323,16 +306,16 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 // broken is the error that ended the study, or nil. s.mu is held.
 func (s *Study) broken() error {
 	if err := s.journal.broken(); err != nil {
-		s.setFatal(err)
+		s.end.fail(err)
 	}
-	return s.fatal
+	return s.end.fatal
 }
 
 // fail ends the study with an error. s.mu is held.
 func (s *Study) fail(err error) {
-	if s.fatal == nil {
+	if s.end.fatal == nil {
 		s.halt("error", err.Error())
-		s.setFatal(err)
+		s.end.fail(err)
 	}
 }
 
@@ -347,7 +330,7 @@ func (s *Study) failWith(err error) {
 func (s *Study) ended() (halted bool, fatal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.l.halted != "", s.fatal
+	return s.l.halted != "", s.end.fatal
 }
 
 // notice has f told of each event from now on, before it is on the disk. f must not call the study.
@@ -362,7 +345,7 @@ func (s *Study) halt(rule, text string) {
 	if s.l.halted != "" {
 		return
 	}
-	s.once.Do(func() { close(s.over) })
+	s.end.tell()
 	e := Event{Kind: EventHalt, Rule: rule, Error: clip(text)}
 	_ = s.emit(&e, func() error { s.l.halt(&e); return nil }) // it fails only once the study is closed
 }

@@ -43,7 +43,7 @@ func (s *studyReports) decide(step int, metrics map[string]float64) (Decision, e
 // folder implements reports.
 func (s *studyReports) folder() (string, error) {
 	s.study.mu.Lock()
-	root, err := s.study.keepFolder()
+	root, err := s.study.checkpoints.make()
 	s.study.mu.Unlock()
 	if err != nil {
 		return "", err
@@ -64,5 +64,5 @@ func (s *studyReports) checkpoint(step int, write func(dir string) error) error 
 func (s *studyReports) restored(k keptStep) string {
 	s.study.mu.Lock()
 	defer s.study.mu.Unlock()
-	return filepath.Join(s.study.folder, k.folder())
+	return s.study.checkpoints.path(k)
 }

@@ -77,8 +77,7 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 		return Decision{}, 0, err
 	}
 	e := Event{Kind: EventReport, Trial: number, Attempt: t.Attempts, Step: step, Metrics: m}
-	if c, ok := s.staged[number]; ok {
-		delete(s.staged, number)
+	if c, ok := s.checkpoints.unstage(number); ok {
 		switch {
 		case c.attempt != t.Attempts:
 		case c.step == step:
@@ -189,7 +188,7 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if !t.run.active || attempt != 0 && attempt != t.Attempts {
 		return nil // it was given up before
 	}
-	delete(s.keeping, number) // by then only an attempt that was given up
+	s.checkpoints.ended(number)
 	e := Event{Kind: EventEnd, Trial: number, Attempt: t.Attempts, Outcome: outcome}
 	if cause != nil && outcome != Interrupted && !errors.Is(cause, ErrStop) && !errors.Is(cause, ErrPause) {
 		e.Outcome, e.Failure, e.Error = Broke, classOf(cause), clip(unclassed(cause))
