@@ -95,8 +95,8 @@ func (a *accumulator) prepare(kind runKind) {
 	}
 }
 
-// take deals with the final gradient of parameter i on unit u, of such a weight: an accumulating run
-// adds it to the sums, a closing one the sums to it. Units call it at the same time, each for
+// take deals with the final gradient of parameter i on unit u, of such a weight: an accumulating
+// run adds it to the sums, a closing one the sums to it. Units call it at the same time, each for
 // itself.
 func (a *accumulator) take(u, i int, weight float64, kind runKind) {
 	gradient := a.units[u].program.Params()[i].Gradient

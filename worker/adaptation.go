@@ -10,9 +10,9 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// adaptation is what an adapting run knows beyond one that does not adapt: its batch, what its steps
-// are worth and how the next batch is chosen. But for what rank 0 chooses by and for the programs it
-// is the same on all workers.
+// adaptation is what an adapting run knows beyond one that does not adapt: its batch, what its
+// steps are worth and how the next batch is chosen. But for what rank 0 chooses by and for the
+// programs it is the same on all workers.
 type adaptation struct {
 	cfg     AdaptConfig
 	feed    BatchFeed
@@ -52,8 +52,8 @@ type progressEpochs struct {
 	from float64
 }
 
-// newAdaptation begins where state says, on a trainer that has done as many steps; nil: a new run of
-// so many workers.
+// newAdaptation begins where state says, on a trainer that has done as many steps; nil: a new run
+// of so many workers.
 func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, state *adaptState) (*adaptation, error) {
 	a := &adaptation{
 		cfg: *cfg, feed: feed, devices: t.devices, store: t.cfg.Store, logger: t.cfg.Logger, bytes: t.exchange.total,

@@ -67,20 +67,27 @@ type AdaptConfig struct {
 	// bit: the log of a job has its decisions.
 	Decisions []Decision
 
-	now   func() time.Time                          // nil: time.Now
-	model func([]adapt.Timing) (adapt.Model, error) // nil: a fit
+	// now is the clock of tests; nil: time.Now.
+	now func() time.Time
+	// model makes a model in place of a fit, in tests; nil: a fit does.
+	model func([]adapt.Timing) (adapt.Model, error)
 }
 
 // A Decision is a batch that all workers take from a step on.
 type Decision struct {
-	Step         uint64 // steps done in all before the first one with it; rising
-	LocalBatch   int    // examples of a worker's run
-	Accumulation int    // runs of a step before its last one
+	// Step is the number of steps done in all before the first one with this batch. It rises
+	// from one decision to the next.
+	Step uint64
+	// LocalBatch are the examples of a worker's run, and Accumulation its runs of a step before
+	// the last one.
+	LocalBatch, Accumulation int
 }
 
 const (
-	maxLocalBatch   = 1 << 20
-	maxAccumulation = 1<<16 - 2 // the norms of one step's micro-batches are counted in 16 bits
+	maxLocalBatch = 1 << 20
+	// maxAccumulation is as high as the norms of one step's micro-batches can be counted: in 16
+	// bits.
+	maxAccumulation = 1<<16 - 2
 )
 
 func (c *AdaptConfig) limits() adapt.Limits {
@@ -169,7 +176,8 @@ func (c *AdaptConfig) validateBatches(initial int) error {
 // groupsOf returns the group of each parameter, and how many groups there are: those that have
 // parameters.
 func (c *AdaptConfig) groupsOf(keys []string) (groups []int, n int) {
-	numbers := map[int]int{} // by pattern
+	// numbers has the group of each pattern, in the order in which parameters match them.
+	numbers := map[int]int{}
 	groups = make([]int, len(keys))
 	for i, key := range keys {
 		pattern := slices.IndexFunc(c.Groups, func(p string) bool {

@@ -14,8 +14,8 @@ var agreementKey = fmt.Sprintf("paragon/agreed/%d", lanes)
 
 // What a worker pushes to the agreement's key.
 const (
-	// laneStop is stopAll where it was asked to stop, and 1 where it was told to leave. All stop
-	// if the sum reaches the number of workers.
+	// laneStop is stopAll where it was asked to stop, and 1 where it was told to leave. All
+	// stop if the sum reaches the number of workers.
 	laneStop = iota
 	// laneChange is 1 where a change of the membership is pending.
 	laneChange
@@ -27,7 +27,8 @@ const (
 	laneSave
 	laneWriting
 	laneComplete
-	// laneWish is 1 where rank 0 wishes for another batch, of this local batch and accumulation.
+	// laneWish is 1 where rank 0 wishes for another batch, of this local batch and
+	// accumulation.
 	laneWish
 	laneLocalBatch
 	laneAccumulation
@@ -57,8 +58,8 @@ type verdict struct {
 	stop  stopKind
 	// change says that the pending change of the membership is made now.
 	change bool
-	// save says that a checkpoint is due. writing, complete and failed are of the one under way:
-	// some worker still writes its part, it is complete, some part could not be written.
+	// save says that a checkpoint is due. writing, complete and failed are of the one under
+	// way: some worker still writes its part, it is complete, some part could not be written.
 	save, writing, complete, failed bool
 	// wish says that the next steps have another batch.
 	wish  bool

@@ -58,12 +58,15 @@ const mostBadNamed = 3
 // worker that joins knows it after its first step.
 type badTally struct {
 	budget int
-	logger *slog.Logger // nil: the feed leaves nothing out
-	told   int          // of all workers, up to the newest agreement
-	own    int          // of this worker, since then
-	pushed int          // of own, in the agreement under way
-	number int          // of the pass
-	first  []*data.BadExampleError
+	// logger is nil where the feed leaves nothing out.
+	logger *slog.Logger
+	// told counts those of all workers, up to the newest agreement, and own those of this
+	// worker since. pushed is the part of own that is in the agreement under way.
+	told, own, pushed int
+	// number is that of the pass.
+	number int
+	// first are the first ones of this worker, which an error names.
+	first []*data.BadExampleError
 }
 
 func newBadTally(feed Feed, logger *slog.Logger) (b badTally) {

@@ -109,29 +109,42 @@ func (c *CheckpointConfig) validateFor(store string) error {
 
 // position is where a run is: the next step.
 type position struct {
-	Epoch int           `json:"epoch"`
-	Step  int           `json:"step"`            // within the division: what remains of the epoch after the cuts
-	Steps uint64        `json:"steps"`           // in all
-	Cuts  []sampler.Cut `json:"cuts,omitempty"`  // of the epoch
-	Bad   int           `json:"bad,omitempty"`   // damaged examples of the pass that all workers have left out
-	Order string        `json:"order,omitempty"` // the name of the examples' order; empty, as in older checkpoints: contiguous
-	Adapt *adaptState   `json:"adapt,omitempty"` // nil: the batch does not change; else Epoch is the pass over the data
-	// Of a run that was stopped: what comes before the next step, and had no time any more.
-	Evaluate bool `json:"evaluate,omitempty"`  // an evaluation within the epoch
-	EndEpoch bool `json:"end_epoch,omitempty"` // the end of the epoch: running statistics are averaged, and the model is evaluated
+	Epoch int `json:"epoch"`
+	// Step is within the division: what remains of the epoch after the cuts. Steps counts those
+	// done in all.
+	Step  int    `json:"step"`
+	Steps uint64 `json:"steps"`
+	// Cuts are those of the epoch.
+	Cuts []sampler.Cut `json:"cuts,omitempty"`
+	// Bad is how many damaged examples of the pass all workers have left out.
+	Bad int `json:"bad,omitempty"`
+	// Order is the name of the examples' order. Empty, as in older checkpoints: contiguous.
+	Order string `json:"order,omitempty"`
+	// Adapt is nil where the batch does not change; else Epoch is the pass over the data.
+	Adapt *adaptState `json:"adapt,omitempty"`
+	// Evaluate and EndEpoch are of a run that was stopped: what comes before the next step, and
+	// had no time any more. Evaluate is an evaluation within the epoch. EndEpoch is the epoch's
+	// end: running statistics are averaged, and the model is evaluated.
+	Evaluate bool `json:"evaluate,omitempty"`
+	EndEpoch bool `json:"end_epoch,omitempty"`
+	// Early is nil where the run does not stop early, or was not evaluated yet.
+	Early *stopState `json:"early_stop,omitempty"`
 
-	Early *stopState `json:"early_stop,omitempty"` // nil: the run does not stop early, or was not evaluated yet
-
-	workers, stepsOfDivision int          // for the manifest
-	loss                     metrics.Mean // of this worker in the epoch, for its own file
+	// workers and stepsOfDivision are for the manifest, and loss, this worker's in the epoch,
+	// for its own file.
+	workers, stepsOfDivision int
+	loss                     metrics.Mean
 }
 
 // manifest is complete.json.
 type manifest struct {
-	Version int `json:"version"` // 1 without cuts, 2 with cuts, 3 of adaptive training, 4 in another order than contiguous
+	// Version is 1 without cuts, 2 with cuts, 3 of adaptive training, and 4 in another order
+	// than contiguous.
+	Version int `json:"version"`
 	position
-	Workers       int `json:"workers"`
-	StepsPerEpoch int `json:"steps_per_epoch"` // of the division
+	Workers int `json:"workers"`
+	// StepsPerEpoch are the steps of the division.
+	StepsPerEpoch int `json:"steps_per_epoch"`
 	// Data is what the run reads; nil: its feed did not say, or an older version of Paragon
 	// wrote it.
 	Data *DataInfo `json:"data,omitempty"`

@@ -15,30 +15,41 @@ import (
 
 // A checkpointWrite is this worker's part of a checkpoint that a goroutine writes beside the
 // training.
+//
+// Its goroutine writes the files and then waits for all. Fit's goroutine closes all when every
+// worker has told that its files are there, and forgets the write when done is closed or when one
+// has failed.
 type checkpointWrite struct {
 	place    checkpoint.Place
 	logger   *slog.Logger
 	reporter checkpointReporter
 	steps    uint64
-	name     string // of the worker's own file
+
+	// name, metadata and tensors are those of the worker's own file.
+	name     string
 	metadata map[string]string
 	tensors  []checkpoint.Tensor
 
-	leads    bool // rank 0: it also writes the store's file and the manifest
+	// leads says that this is rank 0, which also writes the store's file and the manifest: what
+	// the next four are for.
+	leads    bool
 	snapshot *kvstore.Snapshot
 	manifest manifest
 	keep     int
-	best     uint64 // steps of the checkpoint that early stopping keeps; 0: none
+	// best is the steps of the checkpoint that early stopping keeps; 0: none.
+	best uint64
 
-	cancel    context.CancelFunc
-	written   chan struct{} // closed when this worker's files have been written, or could not be
-	all       chan struct{} // closed when all workers' have
-	committed bool          // all is closed
-	done      chan struct{} // closed when the goroutine ends
+	cancel context.CancelFunc
+	// written is closed when this worker's files have been written, or could not be, all when
+	// those of all workers are there, and done when the goroutine ends.
+	written, all, done chan struct{}
+	// committed says that all is closed.
+	committed bool
 
-	there    atomic.Bool           // this worker's files are written
-	complete atomic.Bool           // this worker has written the manifest
-	failure  atomic.Pointer[error] // why it could not be written
+	// there says that this worker's files are written, and complete that it has written the
+	// manifest. failure is why it could not.
+	there, complete atomic.Bool
+	failure         atomic.Pointer[error]
 
 	// notRemoved is why older checkpoints could not be removed when this one was complete. It
 	// is read after done.
@@ -141,11 +152,12 @@ func (f *checkpointWrite) wait(ctx context.Context, event <-chan struct{}) error
 }
 
 // discard ends the write, and removes what this worker has written of it: a full disk has better
-// use for the room. What cannot be removed the next checkpoint that is complete removes.
+// use for the room. What cannot be removed the next checkpoint that is complete removes. It waits
+// for the snapshot, since no call to the store may go on at a change of the membership.
 func (f *checkpointWrite) discard() {
 	f.end()
 	if f.leads {
-		_ = f.snapshot.Wait() // no call to the store may go on at a change of the membership
+		_ = f.snapshot.Wait()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), discardTime)
 	defer cancel()

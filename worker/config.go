@@ -103,8 +103,8 @@ func (c *Config) complete() {
 	}
 }
 
-// warn says which settings do not go well together, where the store does not: with UpdateOnWorker it
-// does not know the optimizer.
+// warn says which settings do not go well together, where the store does not: with UpdateOnWorker
+// it does not know the optimizer.
 func (c *Config) warn() {
 	if !c.UpdateOnWorker || c.Store.Rank() != 0 {
 		return

@@ -36,8 +36,8 @@ type contribution struct {
 
 	// shared are the examples that agreeing was made for.
 	shared int
-	// agreeing pushes to the agreement's key. It weighs the examples of the step, since a worker
-	// has its say also where no label counts.
+	// agreeing pushes to the agreement's key. It weighs the examples of the step, since a
+	// worker has its say also where no label counts.
 	agreeing kvstore.Pusher
 }
 

@@ -16,7 +16,8 @@ type decider struct {
 	fitted time.Time
 	// since are the examples of the job since the last choice.
 	since int
-	// blocks is the number of blocks of measurements when the batch or the workers last changed.
+	// blocks is the number of blocks of measurements when the batch or the workers last
+	// changed.
 	blocks int
 	// wish is what the workers are to change to; nil: nothing.
 	wish *batch
@@ -164,8 +165,8 @@ func (d *decider) fresh(blocks int) bool {
 	return blocks-d.blocks >= leastFresh
 }
 
-// limitsFor are those of the batches of so many workers, among them that no batch has less than this
-// efficiency, as far as the noise is borne out.
+// limitsFor are those of the batches of so many workers, among them that no batch has less than
+// this efficiency, as far as the noise is borne out.
 func (s situation) limitsFor(workers int, efficiency float64) adapt.Limits {
 	l := s.limits.configured
 	l.MaxLocal = s.limits.runs

@@ -61,8 +61,8 @@ type stopState struct {
 	Worse int `json:"worse"`
 }
 
-// An earlyStop follows the evaluations of one run. All workers come to the same state after the same
-// evaluation, by telling each other theirs: a worker that has joined knows nothing before.
+// An earlyStop follows the evaluations of one run. All workers come to the same state after the
+// same evaluation, by telling each other theirs: a worker that has joined knows nothing before.
 type earlyStop struct {
 	cfg    EarlyStop
 	logger *slog.Logger
@@ -81,11 +81,13 @@ type earlyStop struct {
 // What a worker tells of itself: see tally.
 const (
 	tellScore = iota
-	tellKnown // 1: what follows is known
+	// tellKnown is 1 where the next three are known.
+	tellKnown
 	tellBest
 	tellSteps
 	tellWorse
-	tellValues // 1: it has the best values
+	// tellValues is 1 where it has the values of the best evaluation.
+	tellValues
 	tellWidth
 )
 

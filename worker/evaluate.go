@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"log/slog"
 
 	"gorgonia.org/gorgonia"
@@ -66,7 +67,7 @@ func (e *ImageEvaluator) checkBad(s Scores) error {
 	return exitreport.Final(exitreport.Program, &BadBudgetError{Budget: e.BadExamples, Count: s.Bad})
 }
 
-// EvaluatePieces runs the model over some batches.
+// EvaluatePieces runs the model over some batches. Nothing trains meanwhile, so the values hold.
 func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums []float64, err error) {
 	input, err := imageInputs(e.Program, e.Dataset.Shape(), targetWidth(e.Dataset, data.Mix{}))
 	if err != nil {
@@ -80,24 +81,14 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 	if err != nil && !errors.Is(err, nn.ErrNoPixels) {
 		return nil, fmt.Errorf("worker: evaluate: %w", err)
 	}
-	size := input.batch
-	order := func(yield func(int) bool) {
-		for _, piece := range list {
-			for i := piece * size; i < min((piece+1)*size, e.Dataset.Len()); i++ {
-				if !yield(i) {
-					return
-				}
-			}
-		}
-	}
-	loader, err := data.NewLoader(e.Dataset, order, data.LoaderConfig{
-		BatchSize: size, Augment: e.Augment, Raw: pixels != nil, Still: true, BadExamples: e.BadExamples, Readers: e.Readers, PrefetchBytes: e.PrefetchBytes,
+	loader, err := data.NewLoader(e.Dataset, e.examplesOf(list, input.batch), data.LoaderConfig{
+		BatchSize: input.batch, Augment: e.Augment, Raw: pixels != nil, Still: true, BadExamples: e.BadExamples, Readers: e.Readers, PrefetchBytes: e.PrefetchBytes,
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, loader.Close()) }()
-	e.Program.Hold(true) // nothing trains meanwhile
+	e.Program.Hold(true)
 	defer e.Program.Hold(false)
 	for {
 		batch, err := loader.Next(ctx)
@@ -107,22 +98,43 @@ func (e *ImageEvaluator) EvaluatePieces(ctx context.Context, list []int) (sums [
 		if err != nil {
 			return nil, finalIfDamaged(err)
 		}
-		if pixels != nil {
-			setPixels(pixels, batch.Pixels, batch.Draws)
-		}
-		input.set(batch, 0, size, batch.N, pixels != nil)
-		labels := batch.Labels[:batch.N]
-		if batch.Targets != nil {
-			s.targets, labels = input.targets[:batch.N*input.width], nil
-		}
-		if err := s.run(ctx, e.Program, e.Logits, batch.N, labels); err != nil {
+		if err := e.score(ctx, s, &input, pixels, batch); err != nil {
 			return nil, err
 		}
-		s.leaveOut(len(batch.Bad))
-		for _, bad := range batch.Bad {
-			e.log().Warn("a damaged example is left out of the evaluation", "example", bad.Example, "name", bad.Name, "error", bad.Err, "budget", e.BadExamples)
+	}
+}
+
+// examplesOf are the examples of some batches of this size.
+func (e *ImageEvaluator) examplesOf(list []int, size int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for _, piece := range list {
+			for i := piece * size; i < min((piece+1)*size, e.Dataset.Len()); i++ {
+				if !yield(i) {
+					return
+				}
+			}
 		}
 	}
+}
+
+// score evaluates one batch. pixels is nil where the device does not take bytes.
+func (e *ImageEvaluator) score(ctx context.Context, s *scorer, input *imageInput, pixels *nn.Pixels, batch *data.Batch) error {
+	if pixels != nil {
+		setPixels(pixels, batch.Pixels, batch.Draws)
+	}
+	input.set(batch, 0, input.batch, batch.N, pixels != nil)
+	labels := batch.Labels[:batch.N]
+	if batch.Targets != nil {
+		s.targets, labels = input.targets[:batch.N*input.width], nil
+	}
+	if err := s.run(ctx, e.Program, e.Logits, batch.N, labels); err != nil {
+		return err
+	}
+	s.leaveOut(len(batch.Bad))
+	for _, bad := range batch.Bad {
+		e.log().Warn("a damaged example is left out of the evaluation", "example", bad.Example, "name", bad.Name, "error", bad.Err, "budget", e.BadExamples)
+	}
+	return nil
 }
 
 // BatchEvaluator measures loss, accuracy and metrics of a model of any kind, such as of text: Fill
@@ -163,13 +175,13 @@ func (e *BatchEvaluator) Sums() int { return sumsOf(e.Metrics) }
 // Scores makes scores of sums.
 func (e *BatchEvaluator) Scores(sums []float64) Scores { return scoresOf(sums, e.Metrics) }
 
-// EvaluatePieces runs the model over some batches.
+// EvaluatePieces runs the model over some batches. Nothing trains meanwhile, so the values hold.
 func (e *BatchEvaluator) EvaluatePieces(ctx context.Context, list []int) ([]float64, error) {
 	s, err := newScorer(e.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	e.Program.Hold(true) // nothing trains meanwhile
+	e.Program.Hold(true)
 	defer e.Program.Hold(false)
 	size := e.Program.Batch()
 	if size == 0 {
@@ -202,12 +214,17 @@ func batchesOf(examples, batch int) int { return (examples + max(batch, 1) - 1) 
 
 // The sums of every evaluator here; those of metrics follow.
 const (
-	sumLoss     = iota // of rows
-	sumRows            // that count
-	sumWeight          // of the rows in the mean loss: with weights of classes those of their labels
-	sumRight           // answers
-	sumExamples        // evaluated
-	sumBad             // damaged, and left out
+	// sumLoss sums up the losses of rows, and sumRows counts the rows that have a label.
+	sumLoss = iota
+	sumRows
+	// sumWeight is what the rows weigh in the mean loss: with weights of classes those of their
+	// labels.
+	sumWeight
+	// sumRight counts right answers, sumExamples the examples evaluated, and sumBad those that
+	// are damaged and were left out.
+	sumRight
+	sumExamples
+	sumBad
 	firstMetric
 )
 
@@ -242,7 +259,8 @@ func scoresOf(sums []float64, list []metrics.Metric) Scores {
 type scorer struct {
 	metrics []metrics.Metric
 	sums    []float64
-	targets []float32 // of the next batch's examples; nil: it has labels, or neither
+	// targets are those of the next batch's examples; nil: it has labels, or neither.
+	targets []float32
 }
 
 func newScorer(list []metrics.Metric) (*scorer, error) {
@@ -289,7 +307,8 @@ func (s *scorer) run(ctx context.Context, program *nn.Program, outputs *gorgonia
 	if len(labels) == 0 {
 		weight = program.LossWeight()
 	}
-	if weight > 0 { // the loss of nothing may be NaN
+	// The loss of nothing may be NaN.
+	if weight > 0 {
 		s.sums[sumLoss] += b.Loss * weight
 		s.sums[sumWeight] += weight
 	}

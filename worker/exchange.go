@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,29 +17,36 @@ import (
 // Gradients are sent in buckets, so that small ones share network messages. Where several wait for
 // one connection, the store sends the keys that were initialised first, which are those of the
 // first layers.
+//
+// Invariant: a parameter is pending from its submit until its trip has returned without an error,
+// and has at most one trip under way. Its gradients and values belong to the trip meanwhile.
 type exchange struct {
-	pusher kvstore.Pusher // of the step; replaced while nothing is under way
+	// pusher is that of the step. It is replaced while nothing is pending.
+	pusher kvstore.Pusher
 	keys   []string
-	grads  [][][]float32 // by parameter, by device
-	outs   [][][]float32 // by parameter, by device
+	// grads and outs are by parameter and unit.
+	grads, outs [][][]float32
 	// pulled is called once the new value of parameter i is there, before wait(i) returns; from
 	// several goroutines.
 	pulled func(i int) error
-	begin  []chan struct{} // by parameter: it was submitted
-	total  int             // bytes of a step's gradients
+	// begin has a channel for each parameter, which tells its goroutine to send.
+	begin []chan struct{}
+	// total is the size of a step's gradients in bytes.
+	total int
 
-	mu      sync.Mutex // guards all below
-	changed *sync.Cond // pending, left, err or closed changed
-	pending []bool     // parameter i was submitted and its new value is not there yet
-	left    int        // parameters pending
-	bucket  []int      // parameters submitted and not sent yet
-	bytes   int        // of the bucket's gradients
-	rest    int        // parameters that are still to be submitted in this step
-	coming  int        // and the bytes of their gradients
+	// mu guards what is below. changed is signalled when pending, left, err or closed change.
+	mu      sync.Mutex
+	changed *sync.Cond
+	// pending says of each parameter whether it was submitted and its new value is not there
+	// yet, and left is the number of those.
+	pending []bool
+	left    int
+	bucket  bucket
 	err     error
 	closed  bool
 
-	cancel  context.CancelFunc // of the goroutines' context
+	// cancel ends the goroutines' context, and running waits for them.
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -59,39 +65,20 @@ func newExchange(ctx context.Context, pusher kvstore.Pusher, keys []string, grad
 	return e
 }
 
-// bucketBytes is the size of a bucket: half a millisecond of copying within a host, a thirtieth of
-// a second on a link of 1 Gbit/s. Towards the end of a step smaller buckets are sent, of half of
-// what is left and at least leastBytes, since the next step waits for the last gradients, those of
-// the first layers. GPUs deliver gradients in portions of the same size.
-const (
-	bucketBytes = 4 << 20
-	leastBytes  = bucketBytes / 8
-)
-
 // submit adds parameter i, whose gradients are final and whose values may be overwritten until
 // wait(i) returns. Its last round trip must have ended. The last parameter of a step sends the
 // rest.
 func (e *exchange) submit(i int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.rest == 0 {
-		e.rest, e.coming = len(e.keys), e.total
-	}
-	n := 4 * len(e.grads[i][0])
 	e.pending[i] = true
 	e.left++
-	e.bucket = append(e.bucket, i)
-	e.bytes += n
-	e.coming -= n
-	e.rest--
-	if e.bytes < bucketBytes && e.bytes < max(leastBytes, e.coming) && e.rest > 0 {
+	if !e.bucket.add(i, 4*len(e.grads[i][0]), len(e.keys), e.total) {
 		return
 	}
-	slices.Sort(e.bucket)
-	for _, i := range e.bucket {
+	for _, i := range e.bucket.take() {
 		e.begin[i] <- struct{}{}
 	}
-	e.bucket, e.bytes = e.bucket[:0], 0
 }
 
 // wait returns when the new value of parameter i is there, or with the first error of the exchange
@@ -158,7 +145,7 @@ func (e *exchange) end(err error) {
 	e.running.Wait()
 }
 
-// run does the round trips of parameter i.
+// run does the round trips of parameter i. An error of one that close cut short is none.
 func (e *exchange) run(ctx context.Context, i int) {
 	for {
 		select {
@@ -171,7 +158,7 @@ func (e *exchange) run(ctx context.Context, i int) {
 		if err == nil {
 			e.pending[i] = false
 			e.left--
-		} else if e.err == nil && !e.closed { // close cuts trips short
+		} else if e.err == nil && !e.closed {
 			e.err = err
 		}
 		e.changed.Broadcast()

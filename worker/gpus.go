@@ -19,9 +19,10 @@ type gpuReader interface {
 // after each epoch their memory, load, temperature and power at that moment. Where nothing can be
 // said it says once why: a static build has no telemetry.
 type GPUs struct {
-	out    io.Writer
-	reader gpuReader // nil: there is none
-	why    error     // there is none; nil: there is no GPU, either
+	out io.Writer
+	// reader is nil where there is none, and why says why; that is nil, too, without a GPU.
+	reader gpuReader
+	why    error
 }
 
 // NewGPUs returns an observer for a worker on these devices ("cuda:0", "cpu:0"). Without a GPU
@@ -52,13 +53,13 @@ func (g *GPUs) read() []gpustat.GPU {
 	return gpustat.Visible(gpus)
 }
 
-// Begin shows the table.
+// Begin shows the table. It is for a person: training goes on without.
 func (g *GPUs) Begin(Run) {
 	if g.why != nil {
 		fmt.Fprintf(g.out, "No GPU telemetry: %v\n", g.why)
 	}
 	if gpus := g.read(); g.reader != nil {
-		_ = gpustat.WriteTable(g.out, gpus) // for a person; training goes on without
+		_ = gpustat.WriteTable(g.out, gpus)
 	}
 }
 
@@ -75,7 +76,7 @@ func (g *GPUs) Epoch(e EpochInfo) {
 // End gives the library back.
 func (g *GPUs) End() {
 	if g.reader != nil {
-		_ = g.reader.Close() // nothing is asked of it again
+		_ = g.reader.Close()
 		g.reader = nil
 	}
 }

@@ -28,7 +28,8 @@ type gradientNorm struct {
 	// cheap says that the servers can measure at next to no cost.
 	cheap bool
 	phase normPhase
-	// value is that of the newest step that was read. NaN: it was told already, or there is none.
+	// value is that of the newest step that was read. NaN: it was told already, or there is
+	// none.
 	value float64
 }
 

@@ -32,9 +32,9 @@ type handoverStore interface {
 	Weighted(weight float32, counted bool) kvstore.Pusher
 }
 
-// run returns the arrays of the first worker that has them, on all workers alike. They are nil where
-// all have them already; found is false where no worker has. Every worker calls it after the same
-// step: with its row, and its own arrays or nil. like has the arrays' sizes.
+// run returns the arrays of the first worker that has them, on all workers alike. They are nil
+// where all have them already; found is false where no worker has. Every worker calls it after the
+// same step: with its row, and its own arrays or nil. like has the arrays' sizes.
 func (h *handover) run(ctx context.Context, at seat, row []float64, own, like [][]float32) (values [][]float32, found bool, err error) {
 	for {
 		rows, err := h.tally.exchange(ctx, at, row)
@@ -56,9 +56,9 @@ func (h *handover) run(ctx context.Context, at seat, row []float64, own, like []
 		if err != nil {
 			return nil, false, err
 		}
-		// A worker whose row is in this round has pushed its arrays in all rounds before, so
-		// these values are its arrays. One that was lost meanwhile may have pushed a part of
-		// them: then another one gives its own.
+		// A worker whose row is in this round has pushed its arrays in all rounds before,
+		// so these values are its arrays. One that was lost meanwhile may have pushed a
+		// part of them: then another one gives its own.
 		if rows, err = h.tally.exchange(ctx, at, row); err != nil {
 			return nil, false, err
 		}

@@ -9,11 +9,14 @@ import (
 
 // An imageInput is the memory behind a program's inputs "images", "labels" and "targets".
 type imageInput struct {
-	batch   int // images
-	images  []float32
-	labels  nn.LabelInput // of length 0: the program has targets alone
-	targets []float32     // nil: it has none
-	width   int           // of a row of targets
+	// batch is the number of images.
+	batch  int
+	images []float32
+	// labels have length 0 where the program has targets alone.
+	labels nn.LabelInput
+	// targets are nil where it has none. Its rows have width numbers.
+	targets []float32
+	width   int
 }
 
 // targetWidth is how many targets an image has; 0: it has a label.

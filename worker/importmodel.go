@@ -47,7 +47,8 @@ func WriteImported(w io.Writer, done *checkpoint.Imported, program *nn.Program) 
 	}
 	table.Row("loaded from the file", len(done.Loaded), "")
 	row("skipped: as they were", done.Skipped)
-	var other []string // with shapes, so that fewer fit into a line
+	// With shapes, fewer names fit into a line.
+	var other []string
 	for _, m := range done.Mismatched {
 		other = append(other, fmt.Sprintf("%s (%v, in the file %v)", m.Name, m.Model, m.File))
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A leaveRequest is one worker's wish to leave while the job goes on. The scheduler decides, since it
-// alone knows who else leaves and whether the whole job is being stopped. It is asked beside the
+// A leaveRequest is one worker's wish to leave while the job goes on. The scheduler decides, since
+// it alone knows who else leaves and whether the whole job is being stopped. It is asked beside the
 // steps: this worker trains on until the step at which its departure takes effect.
 type leaveRequest struct {
-	state atomic.Int32 // a leaveState
+	// state is a leaveState.
+	state atomic.Int32
 
 	mu sync.Mutex
 	// unready cancels the preparations of a joining worker. It is nil once the worker has

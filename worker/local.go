@@ -11,9 +11,11 @@ import (
 // mean gradients (or sums), the same on every worker, so all workers compute the same values.
 type localUpdate struct {
 	optimizer *optim.Optimizer
-	factors   []optim.Factors // by parameter
-	states    []*optim.State  // by parameter; all devices share device 0's
-	programs  []*nn.Program
+	// factors and states are by parameter. All devices share device 0's state, since all have
+	// the same values.
+	factors  []optim.Factors
+	states   []*optim.State
+	programs []*nn.Program
 }
 
 func newLocalUpdate(cfg optim.Config, programs []*nn.Program) (*localUpdate, error) {

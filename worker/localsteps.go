@@ -24,12 +24,15 @@ import (
 // the weight. The servers run the outer optimizer on Σ nᵢ·Δᵢ / Σ nᵢ, and their new θ begins the
 // next round. Inner state stays on the worker from round to round.
 type localSteps struct {
-	inner   *localUpdate
-	length  int         // H
-	anchors [][]float32 // θ, by parameter
-	done    int         // steps taken since θ
-	amount  amount      // so far; its weight is nᵢ
-	numbers []float32   // done and examples as a checkpoint holds them
+	inner *localUpdate
+	// length is H, and done the number of steps taken since θ.
+	length, done int
+	// anchors are θ, by parameter.
+	anchors [][]float32
+	// amount is that of the round so far; its weight is nᵢ.
+	amount amount
+	// numbers are done and amount.examples as a checkpoint holds them.
+	numbers []float32
 }
 
 // defaultOuter is DiLoCo's outer optimizer, Nesterov's momentum with the paper's numbers.

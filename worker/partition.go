@@ -58,15 +58,17 @@ type Segment struct {
 // each step of a segment but the last ones, and as many steps on every worker. The order is
 // sampler.Permutation, unless an option says another one.
 type Partition struct {
-	length   int
-	opts     []sampler.Option
-	rank     int
-	workers  int
-	cuts     []sampler.Cut
-	own      *sampler.Sampler
-	longest  int       // examples of the longest share, rank 0's
-	shares   []int     // examples of each part's share
-	segments []Segment // at least one; the first from step 0 on, First rises
+	length  int
+	opts    []sampler.Option
+	rank    int
+	workers int
+	cuts    []sampler.Cut
+	own     *sampler.Sampler
+	// shares are the examples of each part's share, and longest those of the longest, rank 0's.
+	shares  []int
+	longest int
+	// segments are at least one: the first from step 0 on, and First rises.
+	segments []Segment
 	steps    int
 	perRun   int
 }
@@ -103,7 +105,8 @@ func (p *Partition) Divided(rank, workers int, cuts []sampler.Cut) error {
 	if err != nil {
 		return err
 	}
-	longest, err := sampler.Divide(p.length, cuts, workers, 0, p.opts...) // rank 0 has the longest share
+	// Rank 0 has the longest share.
+	longest, err := sampler.Divide(p.length, cuts, workers, 0, p.opts...)
 	if err != nil {
 		return err
 	}
@@ -154,7 +157,8 @@ func (p *Partition) offset(steps int) int {
 			until = min(until, p.segments[i+1].First)
 		}
 		n := max(0, until-s.First)
-		if room := p.longest - used; n > room/s.PerStep { // a product could overflow
+		// The division keeps the product from overflowing.
+		if room := p.longest - used; n > room/s.PerStep {
 			return p.longest
 		}
 		used += n * s.PerStep
@@ -195,7 +199,8 @@ func (p *Partition) From(epoch, step int) iter.Seq[int] { return p.own.From(epoc
 // Runs returns the numbers of examples of this worker's runs from a step of the division on. A step
 // in which it has none has one run of 0.
 func (p *Partition) Runs(step int) iter.Seq[int] {
-	now := *p // the sequence may be read on another goroutine, while this partition changes
+	// The sequence may be read on another goroutine, while this partition changes.
+	now := *p
 	now.segments = slices.Clone(p.segments)
 	return func(yield func(int) bool) {
 		for step := step; step < now.steps; step++ {

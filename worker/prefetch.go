@@ -19,10 +19,13 @@ type AheadFeed interface {
 
 // A prefetch gets the next batch while a step computes.
 type prefetch struct {
-	feed  Feed           // nil: this feed is not prefetched
-	came  chan nextBatch // of the batch under way
-	under bool           // Next is being called
-	held  *nextBatch     // a batch that came and no step has had yet
+	// feed is nil where it is not prefetched.
+	feed Feed
+	// under says that Next is being called, and came has its result.
+	under bool
+	came  chan nextBatch
+	// held is a batch that came and that no step has had yet.
+	held *nextBatch
 }
 
 // A nextBatch is the result of Next.

@@ -10,7 +10,8 @@ import (
 // Computing is that of the runs before the last one of their steps.
 type profile struct {
 	adapt.Profile
-	skip int // steps to leave out: the first ones after a change are slower
+	// skip are steps to leave out: the first ones after a change are slower.
+	skip int
 }
 
 // leftOut is how many steps after a change are not measured: what they wait for has happened once.
@@ -19,8 +20,8 @@ const leftOut = 2
 // changed says that the next steps are not like those before.
 func (p *profile) changed() { p.skip = leftOut }
 
-// add takes the times of one step: of its runs before the last one, and the rest. A time of 0, of a
-// clock that stands, says nothing.
+// add takes the times of one step: of its runs before the last one, and the rest, of which it is
+// not known how much was computing. A time of 0, of a clock that stands, says nothing.
 func (p *profile) add(nodes, replicas, local int, runs []time.Duration, rest time.Duration) {
 	if p.skip > 0 {
 		p.skip--
@@ -30,7 +31,7 @@ func (p *profile) add(nodes, replicas, local int, runs []time.Duration, rest tim
 	for _, d := range runs {
 		p.Accumulated(t, d.Seconds())
 	}
-	p.Closed(t, rest.Seconds(), rest.Seconds()) // how much of it was computing is not known
+	p.Closed(t, rest.Seconds(), rest.Seconds())
 }
 
 // find has the sums of a placement and size.

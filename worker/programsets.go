@@ -111,7 +111,8 @@ func (p *programSets) compile(local int) error {
 	return nil
 }
 
-// compileOn compiles a device's program. One that does not fit the device comes back with the error.
+// compileOn compiles a device's program. One that does not fit the device comes back with the
+// error.
 func (p *programSets) compileOn(device, size int) (*nn.Program, error) {
 	program, err := p.build(device, size)
 	switch {

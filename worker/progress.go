@@ -24,19 +24,29 @@ import (
 //
 // The last one is of adaptive training.
 type Progress struct {
-	out      io.Writer
-	columns  func() int // of the terminal; 0: none
-	only     bool       // rank 0 alone shows something
-	run      Run
-	bar      *progressbar.ProgressBar
-	begin    time.Time // of the epoch
-	within   bool      // the epoch has had a step
-	examples int       // in this epoch
-	told     bool      // the run has had a line of a step
-	lineAt   time.Time // when the last line of a step was printed, or what it counts from
-	counted  int       // examples of the epoch up to then
-	waits    shareOf   // of the steps since then that went into waiting for data
-	shown    int       // tenths of the epoch that plain lines have told
+	out io.Writer
+	// columns are those of the terminal; 0: there is none.
+	columns func() int
+	// only says that rank 0 alone shows something.
+	only bool
+	run  Run
+	bar  *progressbar.ProgressBar
+
+	// begin is when the epoch began, within says that it has had a step, and examples counts
+	// its examples.
+	begin    time.Time
+	within   bool
+	examples int
+
+	// told says that the run has had a line of a step. lineAt is when the last one was printed,
+	// or what its rate counts from, and counted are the examples of the epoch up to then.
+	told    bool
+	lineAt  time.Time
+	counted int
+	// waits is the share of the steps since then that went into waiting for data.
+	waits shareOf
+	// shown is how many tenths of the epoch plain lines have told of.
+	shown int
 }
 
 // NewProgress shows on out; with a bar if it is a terminal.
@@ -84,9 +94,10 @@ func (p *Progress) Begin(run Run) {
 }
 
 // Step moves the bar or prints a line: every tenth of an epoch, and once in the first seconds of
-// the run.
+// the run. A bar that cannot be drawn is no reason to stop.
 func (p *Progress) Step(s StepInfo) {
-	if s.Steps > 0 && s.Steps != p.run.StepsPerEpoch { // workers came or went
+	// The number of steps changes when workers come or go.
+	if s.Steps > 0 && s.Steps != p.run.StepsPerEpoch {
 		p.run.StepsPerEpoch = s.Steps
 		if p.bar != nil {
 			p.bar.ChangeMax(s.Steps)
@@ -102,7 +113,7 @@ func (p *Progress) Step(s StepInfo) {
 	rate := float64(p.examples) / max(time.Since(p.begin).Seconds(), 1e-9)
 	if p.bar != nil {
 		p.bar.Describe(fmt.Sprintf("Epoch %d  loss %.4f  %5.0f/s%s%s", s.Epoch, s.Loss, rate, p.waitsForData(" wait %v"), p.batchOf(s)))
-		_ = p.bar.Set(s.Step + 1) // a bar that cannot be drawn is no reason to stop
+		_ = p.bar.Set(s.Step + 1)
 		return
 	}
 	tenth := (s.Step + 1) * 10 / p.run.StepsPerEpoch
@@ -165,7 +176,8 @@ func (p *Progress) Membership(m MembershipInfo) {
 		_ = p.bar.Clear()
 	}
 	p.run.Rank, p.run.Workers = m.Rank, m.Workers
-	p.lineAt, p.counted = time.Now(), p.examples // the wait for the change is none of the steps' time
+	// The wait for the change is none of the steps' time.
+	p.lineAt, p.counted = time.Now(), p.examples
 	if p.silent() {
 		p.clear()
 		return

@@ -18,71 +18,15 @@ import (
 // and if examples are damaged, how many all workers left out. If workers came or went, a second
 // table has the speed before and after.
 func WriteReport(w io.Writer, epochs []EpochInfo) error {
-	table := metrics.Table{Columns: []string{"epoch", "train loss", "test loss", "test acc"}}
-	names := metricNames(epochs)
-	table.Columns = append(append(table.Columns, names...), "examples/s", "compute", "wait", "data", "save", "train", "test")
-	stale := len(epochs) > 0 && epochs[0].Staleness != nil
-	if stale {
-		table.Columns = append(table.Columns, "missed mean", "missed max", "lead max")
-	}
-	guarded := slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Caught > 0 })
-	if guarded {
-		table.Columns = append(table.Columns, "caught")
-	}
-	damaged := slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Bad > 0 })
-	if damaged {
-		table.Columns = append(table.Columns, "damaged")
-	}
-	adaptive := len(epochs) > 0 && epochs[0].Adapt != nil
-	if adaptive {
-		table.Columns = append(table.Columns, "batch", "scale", "gain", "noise scale", "goodput/s")
-	}
-	add := func(name string, e EpochInfo) {
-		cells := row(name, e, names)
-		if stale {
-			var missedMean, missedMax, lead any
-			if s := e.Staleness; s != nil && s.Missed.Count > 0 {
-				missedMean, missedMax, lead = s.Missed.Mean(), s.Missed.Max, s.Lead.Max
-			}
-			cells = append(cells, missedMean, missedMax, lead)
-		}
-		if guarded {
-			cells = append(cells, e.Caught)
-		}
-		if damaged {
-			cells = append(cells, e.Bad)
-		}
-		if adaptive {
-			var batch, scale, gain, noise, goodput any
-			if a := e.Adapt; a != nil {
-				batch, scale, gain, noise, goodput = a.Batch, metrics.Fixed(a.Scale), metrics.Fixed(a.Gain), nil, int(a.Goodput+0.5)
-				if a.NoiseScale <= 1e9 { // neither unknown nor all there is
-					noise = int(a.NoiseScale + 0.5)
-				}
-			}
-			cells = append(cells, batch, scale, gain, noise, goodput)
-		}
-		table.Row(cells...)
-	}
+	columns := columnsOf(epochs)
+	table := metrics.Table{Columns: columns.titles()}
 	var total EpochInfo
 	for _, e := range epochs {
-		add(fmt.Sprint(e.Epoch), e)
-		total.Caught += e.Caught
-		total.Bad = max(total.Bad, e.Bad) // each pass has the same ones
-		total.Examples += e.Examples
-		total.Train += e.Train
-		total.TestTime += e.TestTime
-		total.Loss, total.Test = e.Loss, e.Test
-		total.Times.Add(e.Times)
-		if e.Staleness != nil {
-			if total.Staleness == nil {
-				total.Staleness = new(Staleness)
-			}
-			total.Staleness.Merge(e.Staleness)
-		}
+		table.Row(columns.cells(fmt.Sprint(e.Epoch), e)...)
+		total.addEpoch(e)
 	}
 	if len(epochs) > 1 {
-		add("all", total)
+		table.Row(columns.cells("all", total)...)
 	}
 	if _, err := table.WriteTo(w); err != nil {
 		return err
@@ -90,10 +34,97 @@ func WriteReport(w io.Writer, epochs []EpochInfo) error {
 	return writeSpans(w, epochs)
 }
 
+// reportColumns says which columns a report has beside those of every report.
+type reportColumns struct {
+	// names are those of the metrics of one's own.
+	names []string
+	// stale is set with an asynchronous store, guarded if the servers' guard caught any,
+	// damaged if examples are damaged, and adaptive with adaptive training.
+	stale, guarded, damaged, adaptive bool
+}
+
+func columnsOf(epochs []EpochInfo) reportColumns {
+	return reportColumns{
+		names:    metricNames(epochs),
+		stale:    len(epochs) > 0 && epochs[0].Staleness != nil,
+		guarded:  slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Caught > 0 }),
+		damaged:  slices.ContainsFunc(epochs, func(e EpochInfo) bool { return e.Bad > 0 }),
+		adaptive: len(epochs) > 0 && epochs[0].Adapt != nil,
+	}
+}
+
+func (c reportColumns) titles() []string {
+	titles := append([]string{"epoch", "train loss", "test loss", "test acc"}, c.names...)
+	titles = append(titles, "examples/s", "compute", "wait", "data", "save", "train", "test")
+	if c.stale {
+		titles = append(titles, "missed mean", "missed max", "lead max")
+	}
+	if c.guarded {
+		titles = append(titles, "caught")
+	}
+	if c.damaged {
+		titles = append(titles, "damaged")
+	}
+	if c.adaptive {
+		titles = append(titles, "batch", "scale", "gain", "noise scale", "goodput/s")
+	}
+	return titles
+}
+
+// cells are those of an epoch's row. A cell that is nil stays empty.
+func (c reportColumns) cells(name string, e EpochInfo) []any {
+	cells := row(name, e, c.names)
+	if c.stale {
+		var missedMean, missedMax, lead any
+		if s := e.Staleness; s != nil && s.Missed.Count > 0 {
+			missedMean, missedMax, lead = s.Missed.Mean(), s.Missed.Max, s.Lead.Max
+		}
+		cells = append(cells, missedMean, missedMax, lead)
+	}
+	if c.guarded {
+		cells = append(cells, e.Caught)
+	}
+	if c.damaged {
+		cells = append(cells, e.Bad)
+	}
+	if !c.adaptive {
+		return cells
+	}
+	a := e.Adapt
+	if a == nil {
+		return append(cells, nil, nil, nil, nil, nil)
+	}
+	// The noise scale may be unknown, or above all bounds.
+	var noise any
+	if a.NoiseScale <= 1e9 {
+		noise = int(a.NoiseScale + 0.5)
+	}
+	return append(cells, a.Batch, metrics.Fixed(a.Scale), metrics.Fixed(a.Gain), noise, int(a.Goodput+0.5))
+}
+
+// addEpoch makes i the total of the epochs up to e. Each pass over the data has the same damaged
+// examples.
+func (i *EpochInfo) addEpoch(e EpochInfo) {
+	i.Caught += e.Caught
+	i.Bad = max(i.Bad, e.Bad)
+	i.Examples += e.Examples
+	i.Train += e.Train
+	i.TestTime += e.TestTime
+	i.Loss, i.Test = e.Loss, e.Test
+	i.Times.Add(e.Times)
+	if e.Staleness != nil {
+		if i.Staleness == nil {
+			i.Staleness = new(Staleness)
+		}
+		i.Staleness.Merge(e.Staleness)
+	}
+}
+
 // writeSpans writes the table of the times between changes of the membership, if there was one.
 func writeSpans(w io.Writer, epochs []EpochInfo) error {
 	table := metrics.Table{Columns: []string{"workers", "from epoch", "step", "steps", "steps/s", "examples/s"}}
-	var spans []Span // those of several epochs with the same workers together
+	// Spans of several epochs with the same workers are one.
+	var spans []Span
 	for _, e := range epochs {
 		for _, span := range e.Spans {
 			if n := len(spans); n > 0 && spans[n-1].Workers == span.Workers {
@@ -118,9 +149,9 @@ func writeSpans(w io.Writer, epochs []EpochInfo) error {
 	return err
 }
 
-// row has the cells that every report has.
+// row has the cells that every report has. A cell that is nil stays empty.
 func row(name string, e EpochInfo, names []string) []any {
-	var testLoss, accuracy any // nil: an empty cell
+	var testLoss, accuracy any
 	if e.Test != nil {
 		testLoss = metrics.Fixed(e.Test.Loss)
 		if !math.IsNaN(e.Test.Accuracy) {
@@ -184,7 +215,8 @@ func Curves(title string, epochs []EpochInfo) []metrics.Panel {
 		panels[0].Series = append(panels[0].Series, test)
 	}
 	if len(accuracy.X) > 0 {
-		panels = append(panels, metrics.Panel{Title: title, X: "epoch", Y: "accuracy", Percent: true, FromZero: true, Series: []metrics.Series{{}, accuracy}}) // of the same colour
+		// An empty first series gives the accuracy the colour of the test loss.
+		panels = append(panels, metrics.Panel{Title: title, X: "epoch", Y: "accuracy", Percent: true, FromZero: true, Series: []metrics.Series{{}, accuracy}})
 	}
 	return append(panels, batchPanels(title, epochs)...)
 }

@@ -60,8 +60,8 @@ type members struct {
 	joined bool
 }
 
-// askLeave asks the scheduler to let this worker leave. It is nil where workers do not come or go, or
-// the work of this one could not go to the others.
+// askLeave asks the scheduler to let this worker leave. It is nil where workers do not come or go,
+// or the work of this one could not go to the others.
 func (m *members) askLeave(shared bool) func(ctx context.Context) error {
 	if m.elastic == nil || !shared {
 		return nil

@@ -38,8 +38,8 @@ type saver struct {
 	spent time.Duration
 	// resumedAt is the steps of the checkpoint that the run began with, or 0.
 	resumedAt uint64
-	// last is the position at the newest end of an epoch, and lastDue says that a checkpoint was
-	// due there.
+	// last is the position at the newest end of an epoch, and lastDue says that a checkpoint
+	// was due there.
 	last    position
 	lastDue bool
 }

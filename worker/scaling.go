@@ -12,9 +12,9 @@ import (
 // A scaling gives each step of an adapting run its learning rate, by the noise of the gradient, and
 // counts what the steps are worth: the progress.
 //
-// Invariant: it is the same on all workers, bit for bit. It follows from the configuration, from the
-// global batches and from what the servers have measured of rounds, of which all workers get the
-// same numbers.
+// Invariant: it is the same on all workers, bit for bit. It follows from the configuration, from
+// the global batches and from what the servers have measured of rounds, of which all workers get
+// the same numbers.
 type scaling struct {
 	rule      string
 	optimizer optim.Config
@@ -52,8 +52,8 @@ type scaledStep struct {
 	gain float64
 	// still says that it leaves the parameters where they are.
 	still bool
-	// factors multiply the learning rate, and gains are those of each group's own noise: both by
-	// group.
+	// factors multiply the learning rate, and gains are those of each group's own noise: both
+	// by group.
 	factors, gains []float64
 	// rate is the learning rate of the first group.
 	rate float64
@@ -256,8 +256,8 @@ func (s *scaling) perWeight(key string) float64 {
 type stillSteps struct{ batchGrows bool }
 
 const (
-	// stillEvery is the servers' period of measuring a round with one micro-gradient against the
-	// one before, and stillFrom the first round that they measure so where gradients are
+	// stillEvery is the servers' period of measuring a round with one micro-gradient against
+	// the one before, and stillFrom the first round that they measure so where gradients are
 	// preconditioned.
 	stillEvery = 32
 	stillFrom  = 5

@@ -74,12 +74,13 @@ func (r *run) stopPosition(ctx context.Context, e *epochRun) (position, error) {
 }
 
 // stopped ends the run after the checkpoint. If the job was asked to stop with one, the scheduler
-// hears of it. Without rounds rank 0's checkpoint is that of the job.
+// hears of it; otherwise launch does, which says what resumes the job. Without rounds rank 0's
+// checkpoint is that of the job.
 func (r *run) stopped(ctx context.Context, kind stopKind) error {
 	dir, alone := r.cfg.Checkpoint.Dir, r.trainer.async() && r.store.Rank() != 0
 	switch {
 	case kind != stopForCheckpoint:
-		if dir != "" && !alone { // launch says what resumes the job
+		if dir != "" && !alone {
 			exitreport.TellCheckpoint(os.Getenv, r.trainer.Steps())
 		}
 		return ErrStopped

@@ -42,11 +42,14 @@ type ScalarWriter struct {
 	dir string
 	now func() time.Time
 
-	file     *metrics.EventFile // nil: the run has not begun, or writing failed
-	memory   *procs.Memory      // nil: the system does not tell
-	measured time.Time          // when it was asked last
-	scalars  []metrics.Scalar   // of the event under way
-	err      error
+	// file is nil before the run has begun, and after writing has failed.
+	file *metrics.EventFile
+	// memory is nil where the system does not tell. It was asked last when measured.
+	memory   *procs.Memory
+	measured time.Time
+	// scalars are those of the event under way.
+	scalars []metrics.Scalar
+	err     error
 }
 
 // TensorBoard returns an Observer that writes into a folder, which is made when the run begins:
@@ -117,7 +120,8 @@ func (w *ScalarWriter) Step(s StepInfo) {
 	if w.file == nil {
 		return
 	}
-	if s.Examples > 0 { // else there is no loss
+	// A step without examples has no loss.
+	if s.Examples > 0 {
 		w.set("train/loss", s.Loss)
 		w.set("time/examples_per_second", float64(s.Examples)/s.Took.Seconds())
 	}
@@ -135,7 +139,8 @@ func (w *ScalarWriter) Step(s StepInfo) {
 	w.set("time/wait", s.Times.Wait.Seconds())
 	w.set("time/data", s.Times.Data.Seconds())
 	w.set("time/save", s.Times.Save.Seconds())
-	if now := w.now(); w.memory != nil && now.Sub(w.measured) >= time.Second { // the system takes longer for it than a step's numbers take
+	// The system takes longer for this than a step's numbers take.
+	if now := w.now(); w.memory != nil && now.Sub(w.measured) >= time.Second {
 		w.measured = now
 		if bytes, err := w.memory.Resident(); err == nil {
 			w.set("memory/resident_bytes", float64(bytes))
@@ -203,7 +208,7 @@ func (w *ScalarWriter) End() {
 		return
 	}
 	if w.memory != nil {
-		_ = w.memory.Close() // it was read from
+		_ = w.memory.Close()
 		w.memory = nil
 	}
 	err := w.file.Close()

@@ -5,10 +5,14 @@ import "time"
 // Times says where the time of steps went, as seen by the goroutine that calls Step; work hidden
 // behind the compute of other layers does not show.
 type Times struct {
-	Compute time.Duration // forward and backward
-	Wait    time.Duration // waiting for new values: for the other workers, the servers and the network
-	Data    time.Duration // waiting for the next batch; Fit fills it
-	Save    time.Duration // writing checkpoints within an epoch; Fit fills it
+	// Compute is the time of forward and backward passes.
+	Compute time.Duration
+	// Wait is the time spent waiting for new values: for the other workers, the servers and the
+	// network.
+	Wait time.Duration
+	// Data is the time spent waiting for the next batch, and Save that of writing checkpoints
+	// within an epoch. Fit fills both.
+	Data, Save time.Duration
 }
 
 // Add adds u to t.

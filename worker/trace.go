@@ -16,11 +16,14 @@ func traceOf(store kvstore.Store) *trace.Recorder {
 
 // A passTrace records the passes of one unit.
 type passTrace struct {
-	r        *trace.Recorder
-	device   uint32
-	begin    int64  // of the current run, by the Recorder's clock; 0: it is not recorded
-	backward int64  // when its backward pass began; 0: not known
-	mark     func() // the method value turned, made once
+	r      *trace.Recorder
+	device uint32
+	// begin is that of the current run, by the Recorder's clock; 0: it is not recorded.
+	begin int64
+	// backward is when its backward pass began; 0: not known.
+	backward int64
+	// mark is the method value turned, made once.
+	mark func()
 }
 
 // started begins the spans of a run of a program.

@@ -25,8 +25,8 @@ type Trainer struct {
 	devices  *devices
 	exchange *exchange
 
-	// update applies the optimizer on this worker, with UpdateOnWorker or local steps. It is nil
-	// where the servers do, and local is nil without local steps.
+	// update applies the optimizer on this worker, with UpdateOnWorker or local steps. It is
+	// nil where the servers do, and local is nil without local steps.
 	update *localUpdate
 	local  *localSteps
 	// plan gives each step its own learning rate. It is nil where all have the configured one.
@@ -45,7 +45,8 @@ type Trainer struct {
 	times        Times
 
 	// steps counts the steps done. round is the step whose gradients are exchanged, which pulls
-	// read on their goroutines: it follows steps when the exchanges of the step before are over.
+	// read on their goroutines: it follows steps when the exchanges of the step before are
+	// over.
 	steps uint64
 	round atomic.Uint64
 	// newcomer says that this worker came to a running job and has used no example yet, so that

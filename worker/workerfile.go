@@ -51,7 +51,8 @@ const (
 	metaStep   = "paragon.step"
 	metaRank   = "paragon.rank"
 	fileFormat = "paragon-worker-2"
-	oldFormat  = "paragon-worker-1" // without checksums, step and rank
+	// oldFormat has no checksums, step and rank.
+	oldFormat = "paragon-worker-1"
 )
 
 // workerFile is the name of a worker's file within a checkpoint's place.
@@ -120,7 +121,7 @@ const metaEpochLoss = "paragon.epoch_loss"
 // metaLossScale has the loss scale of each device, as a list in JSON; null for one that has none.
 const metaLossScale = "paragon.loss_scale"
 
-// lossScales is that list; "" if no device has one.
+// lossScales is that list; "" if no device has one. Its numbers are finite, so it can be encoded.
 func (t *Trainer) lossScales() string {
 	list, any := make([]*nn.LossScale, len(t.cfg.Programs)), false
 	for d, program := range t.cfg.Programs {
@@ -133,7 +134,7 @@ func (t *Trainer) lossScales() string {
 	}
 	text, err := json.Marshal(list)
 	if err != nil {
-		panic(fmt.Sprintf("worker: loss scales: %v", err)) // finite numbers
+		panic(fmt.Sprintf("worker: loss scales: %v", err))
 	}
 	return string(text)
 }
@@ -195,11 +196,12 @@ func (t *Trainer) workerTensors() []workerTensor {
 // midRound reports whether this worker is in the middle of a round of local steps.
 func (t *Trainer) midRound() bool { return t.local != nil && t.local.done > 0 }
 
-// pullAll brings the store's values to all devices after a load.
+// pullAll brings the store's values to all devices after a load. Where this worker applies updates,
+// its own file brought the values, and with local steps the store has the anchors.
 func (t *Trainer) pullAll(ctx context.Context) error {
 	for i, key := range t.keys {
 		outs := t.exchange.outs[i]
-		if t.update != nil { // the worker's own file brought the values
+		if t.update != nil {
 			for _, program := range t.cfg.Programs[1:] {
 				copy(program.Params()[i].Value, t.cfg.Programs[0].Params()[i].Value)
 			}

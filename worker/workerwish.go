@@ -12,8 +12,8 @@ type workerWish struct {
 	// workers is 0 where there is no wish, and reason is for people.
 	workers int
 	reason  string
-	// changes counts those of the membership that this worker has taken part in, and changing is
-	// how long all workers waited for them.
+	// changes counts those of the membership that this worker has taken part in, and changing
+	// is how long all workers waited for them.
 	changes  int
 	changing time.Duration
 }

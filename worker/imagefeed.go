@@ -54,12 +54,15 @@ type ImageFeedConfig struct {
 // run out while another has not takes part in the last step with no example. It is a BatchFeed.
 type ImageFeed struct {
 	*Partition
-	cfg    ImageFeedConfig
-	share  int // most examples of one device in a run
+	cfg ImageFeedConfig
+	// share is the most examples of one device in a run.
+	share  int
 	loader *data.Loader
-	inputs []imageInput // by device
-	pixels []*nn.Pixels // in place of images, where all devices take bytes
-	bad    []*data.BadExampleError
+	// inputs are by device. pixels take the place of their images where all devices take bytes.
+	inputs []imageInput
+	pixels []*nn.Pixels
+	// bad are damaged examples that TakeBad has not returned yet.
+	bad []*data.BadExampleError
 }
 
 // NewImageFeed returns the feed of one worker.
@@ -163,7 +166,8 @@ func (f *ImageFeed) Begin(ctx context.Context, epoch, step int) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	sizes := func(yield func(int) bool) { // runs without examples are the last ones
+	// Runs without examples are the last ones.
+	sizes := func(yield func(int) bool) {
 		for n := range f.Runs(step) {
 			if n == 0 || !yield(n) {
 				return
@@ -187,8 +191,9 @@ func (f *ImageFeed) Next(ctx context.Context) ([]int, error) {
 	counts := make([]int, len(f.inputs))
 	batch, err := f.loader.Next(ctx)
 	if errors.Is(err, io.EOF) {
+		// The images of the last batch stay, and none counts.
 		for _, input := range f.inputs {
-			input.setLabels(nil) // the images of the last batch stay; none counts
+			input.setLabels(nil)
 		}
 		return counts, nil
 	}
