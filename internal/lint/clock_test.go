@@ -19,7 +19,7 @@ var wallCalls = []string{"Unix", "UnixNano", "UnixMilli", "UnixMicro", "ModTime"
 
 // wall has the files that may ask for the wall clock's time, and why a jump does no harm.
 var wall = map[string]string{
-	"internal/store/shardserver/member.go":       "where a clock begins that goes on by the monotonic one",
+	"internal/store/shardserver/clock.go":        "where a clock begins that goes on by the monotonic one",
 	"internal/observe/telemetry/clock.go":        "where a clock begins that goes on by the monotonic one",
 	"internal/member/scheduler/job.go":           "where a clock begins that goes on by the monotonic one, and the number of a start",
 	"internal/member/scheduler/telemetry.go":     "where a clock begins that goes on by the monotonic one, and the number of a start",
@@ -35,7 +35,6 @@ var wall = map[string]string{
 	"tune/internal/state/state.go":               "with its size, whether a file was written anew since the last report",
 	"tune/scan.go":                               "as it is read from the log",
 	"internal/observe/trace/chrome.go":           "the stamp of what is shown, for people",
-	"internal/store/shardserver/server.go":       "the distance between two clocks that both begin there",
 	"launch/internal/jobpage/feed.go":            "since when the scheduler does not answer, for people",
 	"launch/internal/otel/follow.go":             "the stamps of spans; a jump makes the scheduler's be wrong by it, for people",
 	"launch/internal/otel/oteltest/collector.go": "stamps of spans, as they came",

@@ -7,23 +7,29 @@ import (
 
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
-	"github.com/paragon-train/paragon/optim"
 )
 
 // An incomingShard is a shard that its primary is copying to this server, its new backup.
 type incomingShard struct {
-	shard  *shard.Shard
-	cfg    *shard.Config // the shard's
-	from   uint64        // the primary's node
-	number uint64        // of the fill
-	base   string
-	config string
-	mode   uint8
-	guard  *shard.Guard
-	bytes  int64
-	of     *membership // whose members the shard has
+	shard *shard.Shard
+	// cfg is the shard's.
+	cfg *shard.Config
+	// from is the primary's node, and number that of the fill.
+	from, number uint64
+	// base, config, mode and guard are the job's, for a server that no worker has sent them.
+	base, config string
+	mode         uint8
+	guard        *shard.Guard
+	// bytes is what the shard takes of the server's memory.
+	bytes int64
+	// of is the membership whose members the shard has.
+	of *membership
 }
 
+// incomingShards are the shards that are being copied to a server.
+type incomingShards map[shardID]*incomingShard
+
+// leftOf returns counts by node in the order of the nodes.
 func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
 	for node, count := range left {
 		list = append(list, wire.NodeCount{Node: node, Count: count})
@@ -34,9 +40,9 @@ func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
 
 // checkPrimary checks that the sender is the shard's primary and this server its backup. If the
 // sender knows a newer generation or placement, it waits until this server knows it, too.
-func (s *Server) checkPrimary(ctx context.Context, c *call, m *wire.Copy) error {
+func (s *Server) checkPrimary(ctx context.Context, kind wire.Kind, m *wire.Copy) error {
 	if s.peers == nil {
-		return refuse(wire.CodeUnsupported, "%v: this server has no backups", c.kind)
+		return refuse(wire.CodeUnsupported, "%v: this server has no backups", kind)
 	}
 	v := s.membership.Load()
 	if m.Generation > v.generation || m.Placement > v.placement {
@@ -48,7 +54,7 @@ func (s *Server) checkPrimary(ctx context.Context, c *call, m *wire.Copy) error 
 			case <-s.done:
 				return s.ended()
 			case <-ctx.Done():
-				return refuse(wire.CodeStaleGeneration, "%v: sender's generation %d and placement %d, ours still %d and %d", c.kind, m.Generation, m.Placement, v.generation, v.placement)
+				return refuse(wire.CodeStaleGeneration, "%v: sender's generation %d and placement %d, ours still %d and %d", kind, m.Generation, m.Placement, v.generation, v.placement)
 			}
 		}
 	}
@@ -58,45 +64,57 @@ func (s *Server) checkPrimary(ctx context.Context, c *call, m *wire.Copy) error 
 	}
 	if x.role != backup || x.other != m.Node {
 		return refuse(wire.CodeMoved, "%v of key %d shard %d: node %d is not its primary with this server as its backup in placement %d, sender's %d",
-			c.kind, m.Key, m.Shard, m.Node, v.placement, m.Placement)
+			kind, m.Key, m.Shard, m.Node, v.placement, m.Placement)
 	}
 	return nil
 }
 
-// prepareReplicate checks a Replicate's head and returns the size of its payload.
-func (c *call) prepareReplicate() (size uint64, err error) {
-	m := &c.replicate
-	c.s.mu.RLock()
-	e := c.s.entries[shardID{m.Key, m.Shard}]
-	c.s.mu.RUnlock()
-	if e == nil {
-		return 0, refuse(wire.CodeGap, "replicate: key %d shard %d: this server does not have it", m.Key, m.Shard)
-	}
-	c.entry = e
+// recordSize returns the size of the payload of a Replicate for a shard.
+func recordSize(m *wire.Replicate, cfg *shard.Config) (uint64, error) {
 	switch m.Form {
 	case wire.RecordNone:
 		return 0, nil
 	case wire.RecordSum, wire.RecordValue, wire.RecordNewest:
-		return 4 * min(e.cfg.Length, wire.MaxPayload), nil
+		return 4 * min(cfg.Length, wire.MaxPayload), nil
 	case wire.RecordRows:
-		each := 8 + 4*min(e.cfg.RowLen, wire.MaxPayload)
+		each := 8 + 4*min(cfg.RowLen, wire.MaxPayload)
 		if most := wire.MaxPayload / each; m.Rows > most {
-			return 0, refuse(wire.CodeSize, "replicate: %v: got %d rows, want at most %d", e.cfg, m.Rows, most)
+			return 0, refuse(wire.CodeSize, "replicate: %v: got %d rows, want at most %d", cfg, m.Rows, most)
 		}
 		return m.Rows * each, nil
 	}
-	return 0, refuse(wire.CodeMalformed, "replicate: %v: got form %d, want %d to %d", e.cfg, m.Form, wire.RecordNone, wire.RecordNewest)
+	return 0, refuse(wire.CodeMalformed, "replicate: %v: got form %d, want %d to %d", cfg, m.Form, wire.RecordNone, wire.RecordNewest)
+}
+
+// prepareReplicate checks the head of a Replicate.
+func (c *call) prepareReplicate(n int) error {
+	m := &c.replicate
+	e := c.s.entryOf(&m.Copy)
+	if e == nil {
+		return refuse(wire.CodeGap, "replicate: key %d shard %d: this server does not have it", m.Key, m.Shard)
+	}
+	c.entry = e
+	size, err := recordSize(m, e.cfg)
+	if err != nil {
+		return err
+	}
+	return c.checkSize(n, size)
+}
+
+// entryOf returns the shard that a primary copies, or nil.
+func (s *Server) entryOf(m *wire.Copy) *entry {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.entries[shardID{m.Key, m.Shard}]
 }
 
 // serveReplicate applies a round that has closed at the primary.
 func (c *call) serveReplicate(ctx context.Context) error {
-	s, m := c.s, &c.replicate
-	if err := s.checkPrimary(ctx, c, &m.Copy); err != nil {
+	m := &c.replicate
+	if err := c.s.checkPrimary(ctx, c.kind, &m.Copy); err != nil {
 		return err
 	}
-	s.mu.RLock()
-	e := s.entries[shardID{m.Key, m.Shard}]
-	s.mu.RUnlock()
+	e := c.s.entryOf(&m.Copy)
 	if e == nil || e.replica == nil {
 		return refuse(wire.CodeGap, "replicate: key %d shard %d: this server does not have it", m.Key, m.Shard)
 	}
@@ -111,11 +129,7 @@ func (c *call) serveReplicate(ctx context.Context) error {
 	case st.from != m.Node || st.filled != m.Number || e != c.entry:
 		return refuse(wire.CodeGap, "replicate: %v: got fill %d of node %d, want %d of node %d", e.cfg, m.Number, m.Node, st.filled, st.from)
 	}
-	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight,
-		Rate: m.Rate, Norms: m.Norms, Keep: m.Keep, Configured: m.Configured, Config: m.Config}
-	for _, x := range m.Counts {
-		r.Counts = append(r.Counts, shard.Counted{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counts: x.Counted, Norm: x.Norm, Verdict: x.Verdict, Examples: x.Examples})
-	}
+	r := recordOf(m)
 	data := c.data
 	c.data = nil
 	if err := e.shard.Follow(r, data); err != nil {
@@ -124,25 +138,27 @@ func (c *call) serveReplicate(ctx context.Context) error {
 	return c.answerAck()
 }
 
-// serveFill makes an incoming shard; FillParts with its arrays follow.
-func (c *call) serveFill(ctx context.Context) error {
-	s, m := c.s, &c.fill
-	if err := s.checkPrimary(ctx, c, &m.Copy); err != nil {
+// recordOf returns the Record that a Replicate carries, without its data.
+func recordOf(m *wire.Replicate) *shard.Record {
+	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight,
+		Rate: m.Rate, Norms: m.Norms, Keep: m.Keep, Configured: m.Configured, Config: m.Config}
+	for _, x := range m.Counts {
+		r.Counts = append(r.Counts, shard.Counted{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counts: x.Counted, Norm: x.Norm, Verdict: x.Verdict, Examples: x.Examples})
+	}
+	return r
+}
+
+// serveFill makes an incoming shard, with the arrays that data has; FillParts with larger ones
+// follow.
+func (s *Server) serveFill(ctx context.Context, m *wire.Fill, data *shard.Buffer) error {
+	if err := s.checkPrimary(ctx, m.Kind(), &m.Copy); err != nil {
 		return err
 	}
-	if m.Init.Key != m.Key || m.Init.Shard != m.Shard {
-		return refuse(wire.CodeMalformed, "fill: got key %d shard %d, want key %d shard %d", m.Init.Key, m.Init.Shard, m.Key, m.Shard)
+	cfg, err := configOfFill(m, &s.host)
+	if err != nil {
+		return err
 	}
-	if len(m.Slots) > maxSlots {
-		return refuse(wire.CodeSize, "fill: got %d slots, want at most %d", len(m.Slots), maxSlots)
-	}
-	if m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder {
-		return refuse(wire.CodeMalformed, "fill: got mode %d, want %d to %d", m.Mode, wire.ModeSync, wire.ModeAnyOrder)
-	}
-	cfg, err := shard.ConfigOf(&m.Init, &s.host)
-	if err == nil {
-		err = cfg.Validate()
-	}
+	snap, err := snapshotOf(m)
 	if err != nil {
 		return err
 	}
@@ -153,7 +169,8 @@ func (c *call) serveFill(ctx context.Context) error {
 		return s.err
 	}
 	if e := s.entries[at]; e != nil && m.Whole > 0 && e.filledBy(m.Node, m.Number) {
-		return c.answerAck() // a repeated request
+		// It is a repeated request.
+		return nil
 	}
 	if old := s.incoming[at]; old != nil {
 		if old.from == m.Node && old.number > m.Number {
@@ -164,9 +181,47 @@ func (c *call) serveFill(ctx context.Context) error {
 	if len(s.entries)+len(s.incoming) >= s.cfg.MaxShards {
 		return refuse(wire.CodeFull, "fill of %v: this server has %d shards, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
 	}
-	if err := s.reserve(int64(4 * cfg.Length)); err != nil {
+	bytes := int64(4 * cfg.Length)
+	if err := s.budget.reserve(bytes, s.cfg.MaxBytes); err != nil {
 		return refuse(wire.CodeFull, "fill of %v: %v", cfg, err)
 	}
+	v := s.membership.Load()
+	sh, err := shard.Restore(cfg, snap, v.generation, v.members)
+	if err != nil {
+		s.budget.bytes.Add(-bytes)
+		return err
+	}
+	x := &incomingShard{shard: sh, cfg: sh.Config(), from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: snap.Guard, bytes: bytes, of: v}
+	s.incoming[at] = x
+	if m.Whole == 0 {
+		return nil
+	}
+	if err := x.fillWhole(data, int(m.Whole), snap.Arrays()); err != nil {
+		s.dropIncoming(at)
+		return err
+	}
+	return s.installLocked(at, x)
+}
+
+// configOfFill returns the Config of the shard that a Fill describes.
+func configOfFill(m *wire.Fill, host *shard.Host) (shard.Config, error) {
+	switch {
+	case m.Init.Key != m.Key || m.Init.Shard != m.Shard:
+		return shard.Config{}, refuse(wire.CodeMalformed, "fill: got key %d shard %d, want key %d shard %d", m.Init.Key, m.Init.Shard, m.Key, m.Shard)
+	case len(m.Slots) > maxSlots:
+		return shard.Config{}, refuse(wire.CodeSize, "fill: got %d slots, want at most %d", len(m.Slots), maxSlots)
+	case m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder:
+		return shard.Config{}, refuse(wire.CodeMalformed, "fill: got mode %d, want %d to %d", m.Mode, wire.ModeSync, wire.ModeAnyOrder)
+	}
+	cfg, err := shard.ConfigOf(&m.Init, host)
+	if err == nil {
+		err = cfg.Validate()
+	}
+	return cfg, err
+}
+
+// snapshotOf returns the state that a Fill describes, without its arrays.
+func snapshotOf(m *wire.Fill) (*shard.Snapshot, error) {
 	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
 		Counted: m.Counted, Left: map[uint64]uint64{}, Newest: m.Newest, Weight: m.Weight, Kept: m.Kept, KeptRound: m.KeptRound, KeptWeight: m.KeptWeight, Examples: m.Examples}
 	for _, w := range m.Members {
@@ -179,41 +234,38 @@ func (c *call) serveFill(ctx context.Context) error {
 	if m.Guard != "" {
 		g, err := shard.DecodeGuard(m.Guard)
 		if err != nil {
-			return refuse(wire.CodeMalformed, "fill: %v", err)
+			return nil, refuse(wire.CodeMalformed, "fill: %v", err)
 		}
 		x.Guard, x.Norms, x.Barren = &g, m.Norms, int(m.Barren)
 	}
-	v := s.membership.Load()
-	sh, err := shard.Restore(cfg, x, v.generation, v.members)
-	if err != nil {
-		s.bytes.Add(-int64(4 * cfg.Length))
-		return err
-	}
-	s.incoming[at] = &incomingShard{shard: sh, cfg: sh.Config(), from: m.Node, number: m.Number, base: m.Base, config: m.Config, mode: m.Mode, guard: x.Guard, bytes: int64(4 * cfg.Length), of: v}
-	if m.Whole > 0 {
-		if err := c.fillWhole(at, x.Arrays()); err != nil {
-			return err
-		}
-	}
-	return c.answerAck()
+	return x, nil
 }
 
-// fillWhole gives an incoming shard its arrays, which its Fill has brought, and installs it. The
-// caller holds mu.
-func (c *call) fillWhole(at shardID, arrays int) error {
-	x, whole := c.s.incoming[at], uint64(c.fill.Whole)
-	if x.cfg.Form == wire.FormOpen || whole != uint64(arrays)*x.cfg.Length {
-		c.s.dropIncoming(at)
+// fillWhole gives an incoming shard its arrays, of whole values together, which its Fill has
+// brought.
+func (x *incomingShard) fillWhole(data *shard.Buffer, whole, arrays int) error {
+	n := int(x.cfg.Length)
+	if x.cfg.Form == wire.FormOpen || whole != arrays*n {
 		return refuse(wire.CodeSize, "fill: %v: got %d values, want %d arrays", x.cfg, whole, arrays)
 	}
-	values := c.data.Float32s(int(whole))
+	values := data.Float32s(whole)
 	for i := range arrays {
-		if err := x.shard.WriteFill(i, 0, values[i*int(x.cfg.Length):(i+1)*int(x.cfg.Length)]); err != nil {
-			c.s.dropIncoming(at)
+		if err := x.shard.WriteFill(i, 0, values[i*n:(i+1)*n]); err != nil {
 			return err
 		}
 	}
-	return c.s.installLocked(at, x)
+	return nil
+}
+
+// fillPart gives an incoming shard a part of an array, or some rows.
+func (x *incomingShard) fillPart(m *wire.FillPart, data *shard.Buffer) error {
+	switch {
+	case m.Count == 0:
+		return nil
+	case x.cfg.Form == wire.FormOpen:
+		return x.shard.WriteFillRows(int(m.Count), data)
+	}
+	return x.shard.WriteFill(int(m.Array), int(min(m.From, shard.MaxLength)), data.Float32s(int(m.Count)))
 }
 
 // dropIncoming drops an incoming shard. The caller holds mu.
@@ -221,17 +273,37 @@ func (s *Server) dropIncoming(at shardID) {
 	x := s.incoming[at]
 	delete(s.incoming, at)
 	x.shard.Forget(refuse(wire.CodeMoved, "%v is being filled again", x.cfg))
-	s.bytes.Add(-x.bytes)
+	s.budget.bytes.Add(-x.bytes)
 }
 
-// prepareFillPart returns the size of a FillPart's payload.
-func (c *call) prepareFillPart() (size uint64, err error) {
-	m := &c.fillPart
-	c.s.mu.RLock()
-	x := c.s.incoming[shardID{m.Key, m.Shard}]
-	c.s.mu.RUnlock()
-	if x == nil || x.number != m.Number || x.from != m.Node {
-		return 0, refuse(wire.CodeGap, "fill part: key %d shard %d: fill %d has not begun", m.Key, m.Shard, m.Number)
+// fillSize returns the size of the payload of a Fill.
+func fillSize(m *wire.Fill) (uint64, error) {
+	if m.Whole > smallFill {
+		return 0, refuse(wire.CodeSize, "fill: key %d shard %d: got %d values in one message, want at most %d", m.Key, m.Shard, m.Whole, smallFill)
+	}
+	return 4 * uint64(m.Whole), nil
+}
+
+// of returns the incoming shard of a FillPart, or nil if its fill has not begun or was given up.
+func (all incomingShards) of(m *wire.FillPart) *incomingShard {
+	if x := all[shardID{m.Key, m.Shard}]; x != nil && x.number == m.Number && x.from == m.Node {
+		return x
+	}
+	return nil
+}
+
+// noFill refuses a FillPart without an incoming shard.
+func noFill(m *wire.FillPart) error {
+	return refuse(wire.CodeGap, "fill part: key %d shard %d: fill %d has not begun", m.Key, m.Shard, m.Number)
+}
+
+// fillPartSize returns the size of the payload of a FillPart.
+func (s *Server) fillPartSize(m *wire.FillPart) (uint64, error) {
+	s.mu.RLock()
+	x := s.incoming.of(m)
+	s.mu.RUnlock()
+	if x == nil {
+		return 0, noFill(m)
 	}
 	each := uint64(4)
 	if x.cfg.Form == wire.FormOpen {
@@ -244,42 +316,28 @@ func (c *call) prepareFillPart() (size uint64, err error) {
 }
 
 // serveFillPart adds a part of an array to an incoming shard. The last part installs the shard.
-func (c *call) serveFillPart(ctx context.Context) error {
-	s, m := c.s, &c.fillPart
-	if err := s.checkPrimary(ctx, c, &m.Copy); err != nil {
+func (s *Server) serveFillPart(ctx context.Context, m *wire.FillPart, data *shard.Buffer) error {
+	if err := s.checkPrimary(ctx, m.Kind(), &m.Copy); err != nil {
 		return err
 	}
 	at := shardID{m.Key, m.Shard}
 	s.mu.RLock()
-	x := s.incoming[at]
+	x, e := s.incoming.of(m), s.entries[at]
 	s.mu.RUnlock()
-	if x == nil || x.number != m.Number || x.from != m.Node {
-		s.mu.RLock()
-		defer s.mu.RUnlock()
-		if e := s.entries[at]; e != nil && m.Last && e.filledBy(m.Node, m.Number) {
-			return c.answerAck() // a repeated request
-		}
-		return refuse(wire.CodeGap, "fill part: key %d shard %d: fill %d has not begun", m.Key, m.Shard, m.Number)
+	if x == nil && e != nil && m.Last && e.filledBy(m.Node, m.Number) {
+		// It is a repeated request.
+		return nil
 	}
-	var err error
-	switch {
-	case x.cfg.Form == wire.FormOpen && m.Count > 0:
-		err = x.shard.WriteFillRows(int(m.Count), c.data)
-	case x.cfg.Form == wire.FormOpen, m.Count == 0:
-	default:
-		err = x.shard.WriteFill(int(m.Array), int(min(m.From, shard.MaxLength)), c.data.Float32s(int(m.Count)))
+	if x == nil {
+		return noFill(m)
 	}
-	if err != nil {
+	if err := x.fillPart(m, data); err != nil || !m.Last {
 		return err
 	}
-	if m.Last {
-		if err := s.install(at, x); err != nil {
-			return err
-		}
-	}
-	return c.answerAck()
+	return s.install(at, x)
 }
 
+// filledBy reports whether a fill of a primary has made this shard.
 func (e *entry) filledBy(node, number uint64) bool {
 	if e.replica == nil {
 		return false
@@ -321,40 +379,6 @@ func (s *Server) installLocked(at shardID, x *incomingShard) error {
 	e := newReplicated(x.shard)
 	e.replica.assignment, e.replica.from, e.replica.filled = assigned, x.from, x.number
 	s.entries[at] = e
-	s.adoptOptimizer(x)
+	s.adoptSettings(x)
 	return nil
-}
-
-// adoptOptimizer takes the job's mode and optimizer from an installed shard, on a server that no
-// worker has sent them. The caller holds mu.
-func (s *Server) adoptOptimizer(x *incomingShard) {
-	if s.mode == 0 {
-		s.mode, s.modeBy, s.guard = x.mode, "a replicated shard", x.guard
-	}
-	if x.config == "" {
-		return
-	}
-	cfg, err := optim.Decode([]byte(x.config))
-	if err != nil || s.opt != nil && !hasLaterRates(s.opt.Config(), cfg) {
-		return // cannot be invalid: the shard has decoded it
-	}
-	opt, err := optim.New(cfg)
-	if err != nil {
-		return
-	}
-	base := cfg
-	if b, err := optim.Decode([]byte(x.base)); err == nil {
-		base = b
-	}
-	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err == nil {
-		s.base, s.opt, s.optBy = base, opt, "a replicated shard"
-	}
-}
-
-// hasLaterRates reports whether got is the same optimizer as have, with later changes of the
-// learning rate.
-func hasLaterRates(have, got optim.Config) bool {
-	h, g := have.Changes, got.Changes
-	have.Changes, got.Changes = nil, nil
-	return len(g) > 0 && (len(h) == 0 || g[len(g)-1].Step > h[len(h)-1].Step) && have.Equal(got)
 }

@@ -2,7 +2,6 @@ package shardserver
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -58,68 +57,55 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	if len(s.entries) >= s.cfg.MaxShards {
 		return nil, false, refuse(wire.CodeFull, "init of %v: this server has %d shards, want at most %d", cfg, len(s.entries), s.cfg.MaxShards)
 	}
-	if err := s.reserve(int64(4 * cfg.Length)); err != nil {
-		return nil, false, refuse(wire.CodeFull, "init of %v: %v", cfg, err)
-	}
-	created := false
-	defer func() {
-		if !created {
-			s.bytes.Add(-int64(4 * cfg.Length))
-		}
-	}()
-	sh, err := shard.New(cfg, value)
+	sh, err := s.makeShard(cfg, value)
 	if err != nil {
 		return nil, false, err
 	}
-	v := s.membership.Load()
-	if err := sh.SetMembers(v.generation, v.members); err != nil {
-		return nil, false, err
+	return s.enter(at, sh, x), true, nil
+}
+
+// makeShard makes a shard with the job's members and settings, in memory that is counted. The
+// caller holds mu.
+func (s *Server) makeShard(cfg shard.Config, value []float32) (*shard.Shard, error) {
+	bytes := int64(4 * cfg.Length)
+	if err := s.budget.reserve(bytes, s.cfg.MaxBytes); err != nil {
+		return nil, refuse(wire.CodeFull, "init of %v: %v", cfg, err)
 	}
-	if s.mode != 0 {
-		if err := sh.SetMode(s.mode); err != nil {
-			return nil, false, err
-		}
+	sh, err := shard.New(cfg, value)
+	if err == nil {
+		v := s.membership.Load()
+		err = sh.SetMembers(v.generation, v.members)
 	}
-	if s.opt != nil {
-		if err := shard.SetOptimizer([]*shard.Shard{sh}, s.opt, shard.NoBound); err != nil {
-			return nil, false, err
-		}
+	if err == nil {
+		err = s.settings.applyTo(sh)
 	}
-	if s.guard != nil {
-		shard.SetGuard([]*shard.Shard{sh}, *s.guard)
+	if err != nil {
+		s.budget.bytes.Add(-bytes)
+		return nil, err
 	}
-	var e *entry
-	if x.role == unreplicated {
-		e = &entry{shard: sh, cfg: sh.Config()}
-	} else {
-		e = newReplicated(sh)
-	}
-	s.entries[at] = e
-	s.serves++
-	created = true
+	return sh, nil
+}
+
+// enter makes a new shard one that workers use, as soon as its backup, if it is to have one, has
+// its state. The caller holds mu.
+func (s *Server) enter(at shardID, sh *shard.Shard, x assignment) *entry {
+	e := &entry{shard: sh, cfg: sh.Config()}
 	if x.role != unreplicated {
+		e = newReplicated(sh)
 		e.replica.assignment = x
 		if x.other == 0 {
 			e.replica.synced = alwaysSynced
 		}
 		s.replicate(e)
 	}
+	s.entries[at] = e
+	s.serves++
 	if x.other == 0 {
 		s.shardSynced(at, e)
 	} else {
 		s.replicator.notifyFill(replicated{s, at, e})
 	}
-	return e, true, nil
-}
-
-// reserve counts bytes of values and indices that a shard is about to allocate, or (negative) has
-// freed. It takes no lock.
-func (s *Server) reserve(bytes int64) error {
-	if have := s.bytes.Add(bytes); bytes > 0 && have > s.cfg.MaxBytes {
-		s.bytes.Add(-bytes)
-		return fmt.Errorf("got %d bytes beside %d in use, want at most %d on this server", bytes, have-bytes, s.cfg.MaxBytes)
-	}
-	return nil
+	return e
 }
 
 // sameShard returns an error unless two descriptions of one shard agree.
@@ -141,42 +127,17 @@ func sameShard(have, got *shard.Config) error {
 func (c *call) serveAwaitShard(ctx context.Context) error {
 	s, m := c.s, &c.awaitShard
 	at := shardID{m.Key, m.Shard}
-	s.mu.Lock()
-	if s.err != nil {
-		s.mu.Unlock()
-		return s.ended()
+	e, a, err := s.awaitEntry(at)
+	switch {
+	case err != nil:
+		return err
+	case e != nil:
+		return c.answerRounds(e)
 	}
-	if e := s.entries[at]; e != nil {
-		if err := e.checkUsable(); err == nil || e.assignment().role != primary {
-			s.mu.Unlock()
-			if err != nil {
-				return err
-			}
-			return c.answerRounds(e)
-		}
-	} else if s.placement != nil {
-		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
-			s.mu.Unlock()
-			return refuse(wire.CodeMoved, "await of key %d shard %d: another server has this shard", m.Key, m.Shard)
-		}
-	}
-	a := s.awaited[at]
-	if a == nil {
-		a = &awaited{created: make(chan struct{})}
-		s.awaited[at] = a
-	}
-	a.waiters++
-	s.mu.Unlock()
-	defer func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if a.waiters--; a.waiters == 0 && s.awaited[at] == a {
-			delete(s.awaited, at)
-		}
-	}()
+	defer s.endAwait(at, a)
 	wait := s.wait(m.WaitMillis)
-	c.setTimer(wait)
-	defer c.timer.Stop()
+	c.patience.set(wait)
+	defer c.patience.stop()
 	select {
 	case <-a.created:
 		s.mu.RLock()
@@ -190,7 +151,42 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 		return s.ended()
 	case <-ctx.Done():
 		return refuse(wire.CodeUnavailable, "await of key %d shard %d: the connection ended while it waited", m.Key, m.Shard)
-	case <-c.timer.C:
+	case <-c.patience.timer.C:
 		return refuse(wire.CodeTimeout, "await of key %d shard %d: rank 0 has not initialised it for %v", m.Key, m.Shard, wait)
+	}
+}
+
+// awaitEntry returns a shard that workers may use or, if there is none yet, what to wait for until
+// endAwait.
+func (s *Server) awaitEntry(at shardID) (*entry, *awaited, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return nil, nil, s.err
+	}
+	if e := s.entries[at]; e != nil {
+		if err := e.checkUsable(); err == nil || e.assignment().role != primary {
+			return e, nil, err
+		}
+	} else if s.placement != nil {
+		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
+			return nil, nil, refuse(wire.CodeMoved, "await of key %d shard %d: another server has this shard", at.key, at.index)
+		}
+	}
+	a := s.awaited[at]
+	if a == nil {
+		a = &awaited{created: make(chan struct{})}
+		s.awaited[at] = a
+	}
+	a.waiters++
+	return nil, a, nil
+}
+
+// endAwait ends one wait for a shard; the last one forgets it.
+func (s *Server) endAwait(at shardID, a *awaited) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if a.waiters--; a.waiters == 0 && s.awaited[at] == a {
+		delete(s.awaited, at)
 	}
 }

@@ -59,18 +59,20 @@ func (l *Local) CallNotify(ctx context.Context, sent func(), request, answer wir
 }
 
 func (c *call) serveLocal(ctx context.Context, sent func(), request wire.Message, payload [][]byte) error {
-	if !c.take(request) {
+	x := serviceOf(request.Kind())
+	if x == nil || x.take == nil || !x.take(c, request) {
 		return refuse(wire.CodeUnsupported, "got a %v, which an in-process store does not answer", request.Kind())
 	}
 	n := 0
 	for _, p := range payload {
 		n += len(p)
 	}
-	if err := c.check(request.Kind(), n); err != nil {
+	c.kind = request.Kind()
+	if err := x.prepare(c, n); err != nil {
 		return err
 	}
-	c.arrive()
-	c.receive(n)
+	c.arrived = c.s.clock.now()
+	c.spans.beginReceive(c.s.cfg.Trace, c.kind, n)
 	if n > 0 {
 		c.data = c.s.pool.Get(n)
 		b := c.data.Bytes(n)
@@ -83,42 +85,6 @@ func (c *call) serveLocal(ctx context.Context, sent func(), request wire.Message
 	}
 	c.received()
 	return c.serve(ctx)
-}
-
-// take copies a worker's request to where a server would decode it.
-func (c *call) take(request wire.Message) bool {
-	c.makeOthers()
-	switch m := request.(type) {
-	case *wire.InitShard:
-		c.init = *m
-	case *wire.AwaitShard:
-		c.awaitShard = *m
-	case *wire.Push:
-		c.push = *m
-	case *wire.PushRows:
-		c.pushRows = *m
-	case *wire.Pull:
-		c.pull = *m
-	case *wire.PullRows:
-		c.pullRows = *m
-	case *wire.SetOptimizer:
-		c.setOptimizer = *m
-	case *wire.SetRate:
-		c.setRate = *m
-	case *wire.ReadState:
-		c.readState = *m
-	case *wire.WriteState:
-		c.writeState = *m
-	case *wire.ReadRows:
-		c.readRows = *m
-	case *wire.WriteRows:
-		c.writeRows = *m
-	case *wire.ReadUsage:
-		c.readUsage = *m
-	default:
-		return false
-	}
-	return true
 }
 
 // handOver copies the answer and its payload, and returns the filled part of dst.

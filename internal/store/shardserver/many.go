@@ -15,12 +15,16 @@ import (
 // A manyCall is what a call of a PushMany has besides. Each push is a call of its own, which is
 // prepared, waits, is refused and is answered as that of a Push; only the frames are shared.
 type manyCall struct {
-	head    wire.PushMany
-	answer  wire.PushedMany
-	calls   []*call       // of the pushes, in their order
-	payload [][]byte      // of the answer
-	tried   bool          // the contributions were handed to their shards
-	count   *atomic.Int64 // the sender's count of such pushes
+	head   wire.PushMany
+	answer wire.PushedMany
+	// calls are of the pushes, in their order.
+	calls []*call
+	// payload is the answer's.
+	payload [][]byte
+	// tried says that the contributions were handed to their shards.
+	tried bool
+	// pushes is what the message takes of the sender's budget of such pushes.
+	pushes loading
 }
 
 // keepPushes is the number of pushes up to which the memory of a message is kept for the next one.
@@ -54,8 +58,13 @@ func (c *call) preparePushMany(n int) error {
 	if total != uint64(n) || n > wire.MaxManyPayload {
 		return refuse(wire.CodeSize, "push many: got %d bytes of payload, want %d for %d pushes, at most %d", n, total, len(pushes), wire.MaxManyPayload)
 	}
-	if err := c.beginMany(len(pushes)); err != nil {
-		return err
+	// Senders that are not members share one count.
+	count := &c.s.budget.strangersMany
+	if w := c.s.membership.Load().workers[first.Node]; w != nil {
+		count = w.many
+	}
+	if have, ok := c.many.begin(count, len(pushes), c.s.limits.many); !ok {
+		return refuse(wire.CodeBusy, "push many: %d pushes of %s are under way in such messages already, got %d, want at most %d", have, c.s.describe(first.Node), len(pushes), c.s.limits.many)
 	}
 	if err := c.beginLoading(n); err != nil {
 		return err
@@ -68,23 +77,20 @@ func (c *call) preparePushMany(n int) error {
 	return nil
 }
 
-// beginMany counts n pushes of the sender. Senders that are not members share one count.
-func (c *call) beginMany(n int) error {
-	count := &c.s.strangersMany
-	if w := c.s.membership.Load().workers[c.origin.Node]; w != nil {
-		count = w.many
-	}
-	if have := count.Add(int64(n)); have > c.s.limits.many {
+// begin takes n pushes of the sender's budget, of which count is what is under way.
+func (m *manyCall) begin(count *atomic.Int64, n int, limit int64) (have int64, ok bool) {
+	have = count.Add(int64(n)) - int64(n)
+	if have+int64(n) > limit {
 		count.Add(-int64(n))
-		return refuse(wire.CodeBusy, "push many: %d pushes of %s are under way in such messages already, got %d, want at most %d", have-int64(n), c.s.describe(c.origin.Node), n, c.s.limits.many)
+		return have, false
 	}
-	c.many.count = count
-	return nil
+	m.pushes = loading{count, int64(n)}
+	return have, true
 }
 
-// manyPrompt reports whether all shards are small enough for Prompt.
-func (c *call) manyPrompt() bool {
-	for _, x := range c.many.calls {
+// prompt reports whether all shards are small enough for Prompt.
+func (m *manyCall) prompt() bool {
+	for _, x := range m.calls {
 		if x.err == nil && x.entry.cfg.Length > promptValues {
 			return false
 		}
@@ -92,46 +98,64 @@ func (c *call) manyPrompt() bool {
 	return true
 }
 
+// received ends the spans of the contributions, which began together.
+func (m *manyCall) received(began int64) {
+	for i, x := range m.calls {
+		if x.err == nil {
+			x.spans.receive, x.spans.bytes = began, int(m.head.Pushes[i].Size)
+			x.received()
+		}
+	}
+}
+
+// waits reports whether a push has no answer yet.
+func (m *manyCall) waits() bool {
+	for _, x := range m.calls {
+		if !x.done && x.err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // tryPushMany hands every contribution to its shard, and answers if no push has to wait.
 func (c *call) tryPushMany() (done bool) {
 	m := c.many
 	if !m.tried {
 		m.tried = true
-		c.contributeMany()
-	}
-	for _, x := range m.calls {
-		if !x.done && x.err == nil {
-			return false
+		var payload []byte
+		if c.data != nil {
+			payload = c.data.Bytes(int(c.loading.bytes))
 		}
+		m.contribute(payload, c.arrived)
+		c.data.Release()
+		c.data = nil
+		c.loading.end()
 	}
-	c.answerMany()
+	if m.waits() {
+		return false
+	}
+	c.message = m.answered(c.s)
 	return true
 }
 
-// contributeMany hands each contribution to its shard, in memory of its own, since the shard may
-// keep it.
-func (c *call) contributeMany() {
-	var rest []byte
-	if c.data != nil {
-		rest = c.data.Bytes(int(c.loading))
-	}
-	for i, x := range c.many.calls {
-		n := int(c.many.head.Pushes[i].Size)
-		payload := rest[:n]
-		rest = rest[n:]
+// contribute hands each contribution to its shard, in memory of its own, since the shard may keep
+// it. payload has them one after the other, and was here at a time.
+func (m *manyCall) contribute(payload []byte, arrived int64) {
+	for i, x := range m.calls {
+		n := int(m.head.Pushes[i].Size)
+		part := payload[:n]
+		payload = payload[n:]
 		if x.err != nil {
 			continue
 		}
-		x.arrived = c.arrived
+		x.arrived = arrived
 		if n > 0 {
-			x.data = c.s.pool.Get(n)
-			copy(x.data.Bytes(n), payload)
+			x.data = x.s.pool.Get(n)
+			copy(x.data.Bytes(n), part)
 		}
 		x.done, x.err = x.tryPush()
 	}
-	c.data.Release()
-	c.data = nil
-	c.endLoading()
 }
 
 // servePushMany is tryPushMany, and waits. What other workers wait for, the contributions, never
@@ -142,10 +166,12 @@ func (c *call) servePushMany(ctx context.Context) error {
 		return nil
 	}
 	var early sync.WaitGroup
-	defer early.Wait() // after a panic, too: the calls are recycled
+	// The calls are recycled, after a panic, too.
+	defer early.Wait()
+	// All wait until the same time.
 	began, calls := time.Now(), c.many.calls
 	for _, x := range calls {
-		x.started = began // all wait until the same time
+		x.patience.started = began
 		if !x.done && x.err == nil && !x.held {
 			x.done = true
 			early.Go(func() { x.serveEarly(ctx) })
@@ -157,7 +183,7 @@ func (c *call) servePushMany(ctx context.Context) error {
 		}
 	}
 	early.Wait()
-	c.answerMany()
+	c.message = c.many.answered(c.s)
 	return nil
 }
 
@@ -166,14 +192,13 @@ func (c *call) serveEarly(ctx context.Context) {
 	c.err = c.servePush(ctx)
 }
 
-// answerMany makes the answer of all pushes.
-func (c *call) answerMany() {
-	m := c.many
+// answered makes the answer of all pushes.
+func (m *manyCall) answered(s *Server) wire.Message {
 	a := &m.answer
-	a.Generation, a.Values, a.Refused, m.payload = c.s.membership.Load().generation, a.Values[:0], a.Refused[:0], m.payload[:0]
+	a.Generation, a.Values, a.Refused, m.payload = s.membership.Load().generation, a.Values[:0], a.Refused[:0], m.payload[:0]
 	for i, x := range m.calls {
 		if x.err != nil {
-			a.Refused = append(a.Refused, refusedPush(i, c.s.nack(x.err)))
+			a.Refused = append(a.Refused, refusedPush(i, s.nack(x.err)))
 			if x.push.Answer {
 				a.Values = append(a.Values, wire.Value{})
 			}
@@ -186,7 +211,7 @@ func (c *call) answerMany() {
 			}
 		}
 	}
-	c.message = a
+	return a
 }
 
 // refusedPush is push i's part of the answer. Its text is cut, so that the answer stays a frame.
@@ -201,26 +226,22 @@ func refusedPush(i int, err error) wire.RefusedPush {
 	return r
 }
 
-// finishMany ends the calls of the pushes, and recycles them together.
-func (c *call) finishMany() {
-	m, s := c.many, c.s
+// finish ends the calls of the pushes, and recycles them together. It returns whether the memory of
+// the message is kept for the next one.
+func (m *manyCall) finish(spare *spareCalls) (kept bool) {
 	for _, x := range m.calls {
 		x.end()
 	}
-	s.spareMu.Lock()
-	s.spareCall = append(s.spareCall, m.calls[:min(len(m.calls), max(0, maxSpareCalls-len(s.spareCall)))]...)
-	s.spareMu.Unlock()
-	if m.count != nil {
-		m.count.Add(-int64(len(m.head.Pushes)))
-	}
+	spare.keep(m.calls...)
+	m.pushes.end()
 	if cap(m.head.Pushes) > keepPushes {
-		c.many = nil
-		return
+		return false
 	}
 	clear(m.head.Pushes)
 	clear(m.calls)
 	clear(m.payload)
 	clear(m.answer.Refused)
-	m.calls, m.payload, m.tried, m.count = m.calls[:0], m.payload[:0], false, nil
+	m.calls, m.payload, m.tried = m.calls[:0], m.payload[:0], false
 	m.head.Pushes, m.answer.Refused = m.head.Pushes[:0], m.answer.Refused[:0]
+	return true
 }

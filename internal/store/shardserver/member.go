@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -103,10 +102,10 @@ func (s *Server) setMembership(m wire.Membership, p *placement) error {
 	s.membership.Store(v)
 	s.profiles.keepOf(v)
 	if s.meter != nil {
-		s.meter.blames.leave(v, s.now())
+		s.meter.blames.leave(v, s.clock.now())
 	}
 	defer close(old.replaced)
-	for _, sh := range s.shards() {
+	for _, sh := range s.entries.sorted() {
 		if err := sh.SetMembers(v.generation, v.members); err != nil {
 			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)
 		}
@@ -137,7 +136,7 @@ func (s *Server) Counted(node uint64) uint64 {
 
 // admit checks the sender. A request of a generation that the server does not know yet waits for
 // it.
-func (s *Server) admit(ctx context.Context, c *call) error {
+func (s *Server) admit(ctx context.Context, c *call, from senders) error {
 	o := c.origin
 	v := s.membership.Load()
 	if o.Generation > v.generation {
@@ -161,7 +160,7 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 		return refuse(wire.CodeUnknownNode, "%v: node %d is not a worker of generation %d", c.kind, o.Node, v.generation)
 	}
 	if w.joins {
-		if !allowedWhileJoining(c.kind) {
+		if from != joiningToo {
 			return refuse(wire.CodeUnsupported, "%v: %s is joining and not yet a member", c.kind, w)
 		}
 	} else if w.rank != o.Rank {
@@ -169,20 +168,6 @@ func (s *Server) admit(ctx context.Context, c *call) error {
 	}
 	w.heard.Store(c.arrived)
 	return nil
-}
-
-// now is the time in nanoseconds by a clock that does not jump, and takes half as long to read as
-// time.Now. It begins with Unix time.
-func (s *Server) now() int64 { return s.began.UnixNano() + int64(time.Since(s.began)) }
-
-// allowedWhileJoining reports whether joining workers may send requests of a kind: those that
-// change nothing. SetOptimizer is one of them if the same optimizer is set already.
-func allowedWhileJoining(kind wire.Kind) bool {
-	switch kind {
-	case wire.KindAwaitShard, wire.KindPull, wire.KindPullRows, wire.KindSetOptimizer, wire.KindReadState, wire.KindReadRows, wire.KindReadUsage:
-		return true
-	}
-	return false
 }
 
 // ended returns why the server has ended.
@@ -193,8 +178,11 @@ func (s *Server) ended() error {
 }
 
 // describe names a node for messages.
-func (s *Server) describe(node uint64) string {
-	if w := s.membership.Load().workers[node]; w != nil {
+func (s *Server) describe(node uint64) string { return s.membership.Load().describe(node) }
+
+// describe names a node for messages.
+func (v *membership) describe(node uint64) string {
+	if w := v.workers[node]; w != nil {
 		return w.String()
 	}
 	return fmt.Sprintf("node %d", node)

@@ -29,7 +29,7 @@ func (s *Server) measure() {
 	}
 	s.meter = &meter{s: s, recorder: s.cfg.Recorder, blames: blameTable{nodes: map[uint64]*blame{}}}
 	s.cfg.Recorder.Collect(s.meter.collect)
-	s.cfg.Recorder.CollectBlames(func() []telemetry.Blame { return s.meter.blames.newest(s.now()) })
+	s.cfg.Recorder.CollectBlames(func() []telemetry.Blame { return s.meter.blames.newest(s.clock.now()) })
 }
 
 func (m *meter) Closed(cfg *shard.Config, t shard.Timing) {
@@ -37,7 +37,7 @@ func (m *meter) Closed(cfg *shard.Config, t shard.Timing) {
 	m.traceRound(cfg, &t)
 }
 
-func (m *meter) Now() int64 { return m.s.now() }
+func (m *meter) Now() int64 { return m.s.clock.now() }
 
 func (m *meter) Hold(bytes int64) { m.held.Add(bytes) }
 
@@ -68,7 +68,7 @@ func (m *meter) wait(n int64) {
 func (m *meter) collect(r *telemetry.Recorder) {
 	r.Set(telemetry.HeldBytes, float64(m.held.Load()))
 	r.Set(telemetry.Waiting, float64(m.waiting.Load()))
-	r.Set(telemetry.ValueBytes, float64(m.s.bytes.Load()))
+	r.Set(telemetry.ValueBytes, float64(m.s.budget.bytes.Load()))
 	if n, ok := m.s.served(); ok {
 		r.Set(telemetry.Shards, float64(n))
 	}

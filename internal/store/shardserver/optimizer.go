@@ -1,7 +1,6 @@
 package shardserver
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/paragon-train/paragon/internal/store/shard"
@@ -9,10 +8,9 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// serveSetOptimizer sets mode and optimizer. The first request sets them; the same again is
-// acknowledged.
-func (c *call) serveSetOptimizer() error {
-	s, m := c.s, &c.setOptimizer
+// serveSetOptimizer sets mode and optimizer. The first request sets them; the same again changes
+// nothing.
+func (s *Server) serveSetOptimizer(m *wire.SetOptimizer) error {
 	by := s.describe(m.Node)
 	if m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder {
 		return refuse(wire.CodeMalformed, "set optimizer: got mode %d, want %d (sync), %d (async) or %d (sync, sums in any order)", m.Mode, wire.ModeSync, wire.ModeAsync, wire.ModeAnyOrder)
@@ -39,157 +37,103 @@ func (c *call) serveSetOptimizer() error {
 	}
 	// A joining worker checks that its optimizer is the others'. It may come before any of them
 	// has set one.
-	if w := s.membership.Load().workers[m.Node]; w != nil && w.joins && (s.mode == 0 || m.Config != "" && s.opt == nil) {
+	if w := s.membership.Load().workers[m.Node]; w != nil && w.joins && (s.settings.mode == 0 || m.Config != "" && s.settings.opt == nil) {
 		return refuse(wire.CodeBusy, "set optimizer: joining %s set it before any member of the job has", by)
 	}
-	first := s.mode == 0
-	if err := s.setMode(m.Mode, by); err != nil {
+	if err := s.setMode(m.Mode, guard, by); err != nil {
 		return err
 	}
-	if err := s.setGuard(guard, first, by); err != nil {
-		return err
-	}
-	if m.Config != "" {
-		if err := s.setOptimizer(cfg, by); err != nil {
-			return err
-		}
-	}
-	return c.answerAck()
-}
-
-func modeName(mode uint8) string {
-	switch mode {
-	case wire.ModeAsync:
-		return "dist_async"
-	case wire.ModeAnyOrder:
-		return "dist_sync with sums in any order"
-	}
-	return "dist_sync"
-}
-
-func (s *Server) setMode(mode uint8, by string) error {
-	if s.mode == mode {
+	if m.Config == "" {
 		return nil
 	}
-	if s.mode != 0 {
-		return refuse(wire.CodeConflict, "mode: %s set %s, but %s had set %s", by, modeName(mode), s.modeBy, modeName(s.mode))
+	return s.setOptimizer(cfg, by)
+}
+
+// setMode sets mode and guard, which come together. The caller holds mu.
+func (s *Server) setMode(mode uint8, guard *shard.Guard, by string) error {
+	x := &s.settings
+	set, err := x.checkMode(mode, by)
+	if err != nil {
+		return err
 	}
-	for _, sh := range s.shards() {
+	if !set {
+		return x.checkGuard(guard, by)
+	}
+	for _, sh := range s.entries.sorted() {
 		if err := sh.SetMode(mode); err != nil {
 			return err
 		}
 	}
-	s.mode, s.modeBy = mode, by
-	return nil
-}
-
-// setGuard sets the guard together with the mode; later requests must have the same.
-func (s *Server) setGuard(guard *shard.Guard, first bool, by string) error {
-	if first {
-		if s.guard = guard; guard != nil {
-			shard.SetGuard(s.shards(), *guard)
-		}
-		return nil
-	}
-	if (guard == nil) != (s.guard == nil) || guard != nil && *guard != *s.guard {
-		return refuse(wire.CodeConflict, "guard: %s set %s, but %s had set %s", by, guardText(guard), s.modeBy, guardText(s.guard))
+	x.mode, x.modeBy = mode, by
+	if x.guard = guard; guard != nil {
+		shard.SetGuard(s.entries.sorted(), *guard)
 	}
 	return nil
 }
 
-func guardText(g *shard.Guard) string {
-	if g == nil {
-		return "none"
-	}
-	return fmt.Sprintf("%+v", *g)
-}
-
-// setOptimizer compares all but the rates of SetRate: a worker that sets its optimizer again after
-// SetRate, or after the load of a state with such rates, means the same optimizer.
+// setOptimizer sets the optimizer of all shards but backups, which follow their primaries. The
+// caller holds mu.
 func (s *Server) setOptimizer(cfg optim.Config, by string) error {
-	if s.opt != nil {
-		have, got := s.base, cfg
-		if len(got.Changes) == 0 || len(have.Changes) == 0 {
-			have.Changes, got.Changes = nil, nil
-		}
-		if !have.Equal(got) {
-			return refuse(wire.CodeConflict, "set optimizer: %s set %s, but %s had set %s", by, encoded(cfg), s.optBy, encoded(s.base))
-		}
-		if len(cfg.Changes) == 0 || len(s.base.Changes) > 0 || len(s.opt.Config().Changes) > 0 {
-			return nil
-		}
-	}
-	opt, err := optim.New(cfg)
-	if err != nil {
-		return refuse(wire.CodeMalformed, "set optimizer: %v", err)
-	}
-	if err := shard.SetOptimizer(s.primaries(), opt, shard.NoBound); err != nil { // backups follow their primaries
+	x := &s.settings
+	opt, err := x.optimizer(cfg, by)
+	if err != nil || opt == nil {
 		return err
 	}
-	s.base, s.opt, s.optBy = cfg, opt, by
+	if err := shard.SetOptimizer(s.entries.primaries(), opt, shard.NoBound); err != nil {
+		return err
+	}
+	x.base, x.opt, x.optBy = cfg, opt, by
 	return nil
 }
 
-func encoded(cfg optim.Config) string {
-	data, err := cfg.Encode()
-	if err != nil {
-		return fmt.Sprintf("%q", cfg.Name)
+// adoptSettings takes the job's mode and optimizer from an installed shard, on a server that no
+// worker has sent them. The caller holds mu.
+func (s *Server) adoptSettings(from *incomingShard) {
+	const by = "a replicated shard"
+	x := &s.settings
+	if x.mode == 0 {
+		x.mode, x.modeBy, x.guard = from.mode, by, from.guard
 	}
-	return string(data)
+	opt, base := x.replicated(from.config, from.base)
+	if opt == nil {
+		return
+	}
+	if err := shard.SetOptimizer(s.entries.primaries(), opt, shard.NoBound); err == nil {
+		x.base, x.opt, x.optBy = base, opt, by
+	}
 }
 
 // serveSetRate sets the learning rate from a round on.
-func (c *call) serveSetRate() error {
-	s, m := c.s, &c.setRate
+func (s *Server) serveSetRate(m *wire.SetRate) error {
 	if !(m.Rate >= 0) || math.IsInf(m.Rate, 0) {
 		return refuse(wire.CodeMalformed, "set rate: got %v, want a finite number, at least 0", m.Rate)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err != nil {
+	x := &s.settings
+	switch {
+	case s.err != nil:
 		return s.err
-	}
-	if s.opt == nil && s.membership.Load().hasBackups() {
+	case x.opt == nil && s.membership.Load().hasBackups():
 		return refuse(wire.CodeBusy, "set rate: this server is new and no worker has sent it the optimizer yet")
-	}
-	if s.opt == nil {
+	case x.opt == nil:
 		return refuse(wire.CodeConflict, "set rate: there is no optimizer; set one first")
 	}
-	cfg := s.opt.Config()
+	cfg := x.opt.Config()
 	if k := len(cfg.Changes); k > 0 && cfg.Changes[k-1] == (optim.Change{Step: m.Round, LearningRate: m.Rate}) {
-		return c.answerAck() // a repeated request
+		// It is a repeated request.
+		return nil
 	}
-	shards := s.shards()
 	cfg = cfg.WithLearningRate(m.Round, m.Rate)
-	cfg.Changes = neededChanges(cfg.Changes, shards) // backups, which lag behind, may need older changes than their primaries
+	// Backups, which lag behind, may need older changes than their primaries.
+	cfg.Changes = neededChanges(cfg.Changes, s.entries.sorted())
 	opt, err := optim.New(cfg)
 	if err != nil {
 		return refuse(wire.CodeConflict, "set rate: %v", err)
 	}
-	if err := shard.SetOptimizer(s.primaries(), opt, m.Round); err != nil {
+	if err := shard.SetOptimizer(s.entries.primaries(), opt, m.Round); err != nil {
 		return err
 	}
-	s.opt = opt
-	return c.answerAck()
-}
-
-// neededChanges drops changes that no future round needs: a program that sets a rate at each step
-// would otherwise grow the config without bound.
-func neededChanges(changes []optim.Change, shards []*shard.Shard) []optim.Change {
-	open := uint64(math.MaxUint64)
-	for _, sh := range shards {
-		if sh.Config().Rule == wire.RuleOptimizer { // the learning rate does not apply to the others, which may never be pushed to
-			open = min(open, sh.Rounds())
-		}
-	}
-	if open == math.MaxUint64 {
-		return changes
-	}
-	first := 0
-	for i, ch := range changes {
-		if ch.Step <= open {
-			first = i
-		}
-	}
-	return changes[first:]
+	x.opt = opt
+	return nil
 }

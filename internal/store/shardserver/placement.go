@@ -372,10 +372,8 @@ func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool
 	st.mu.Unlock()
 	switch {
 	case x.role == primary && promoted:
-		have, ok := e.shard.Optimizer()
-		isCurrent := s.opt != nil && ok && (have.Equal(s.opt.Config()) || hasLaterRates(s.opt.Config(), have))
-		if s.opt != nil && e.cfg.Rule != wire.RuleAverage && !isCurrent {
-			if err := shard.SetOptimizer([]*shard.Shard{e.shard}, s.opt, shard.NoBound); err != nil {
+		if opt := s.settings.opt; opt != nil && e.cfg.Rule != wire.RuleAverage && !s.settings.isCurrent(e.shard) {
+			if err := shard.SetOptimizer([]*shard.Shard{e.shard}, opt, shard.NoBound); err != nil {
 				e.shard.Fail(err)
 			}
 		}
@@ -429,7 +427,7 @@ func (s *Server) drop(at shardID, err error) {
 	e := s.entries[at]
 	delete(s.entries, at)
 	e.shard.Forget(err)
-	s.bytes.Add(-int64(4 * e.cfg.Length))
+	s.budget.bytes.Add(-int64(4 * e.cfg.Length))
 }
 
 // checkUsable returns an error unless workers may use the shard on this server.
@@ -501,8 +499,8 @@ func (c *call) awaitSynced(ctx context.Context, e *entry) error {
 	if now {
 		return e.checkUsable()
 	}
-	c.setTimer(min(syncWait, c.s.cfg.MaxWait))
-	defer c.timer.Stop()
+	c.patience.set(min(syncWait, c.s.cfg.MaxWait))
+	defer c.patience.stop()
 	select {
 	case <-synced:
 		return e.checkUsable()
@@ -510,7 +508,7 @@ func (c *call) awaitSynced(ctx context.Context, e *entry) error {
 		return refuse(wire.CodeUnavailable, "%v: %v: the connection ended while it waited for the backup", c.kind, e.cfg)
 	case <-c.s.done:
 		return c.s.ended()
-	case <-c.timer.C:
+	case <-c.patience.timer.C:
 		return refuse(wire.CodeTimeout, "%v: %v: its backup, server %d, has not acknowledged it for %v", c.kind, e.cfg, e.assignment().rank, syncWait)
 	}
 }

@@ -23,7 +23,9 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 		c = s.newCall()
 		r.Value = c
 	}
-	c.arrive()
+	if c.arrived == 0 {
+		c.arrived = c.s.clock.now()
+	}
 	c.received()
 	keep := false
 	defer func() { // the call is finished after its answer is written, or by Serve
@@ -62,7 +64,7 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 // prompt reports whether the call's shards are small enough.
 func (c *call) prompt() bool {
 	if c.kind == wire.KindPushMany {
-		return c.manyPrompt()
+		return c.many.prompt()
 	}
 	return c.entry.cfg.Length <= promptValues
 }

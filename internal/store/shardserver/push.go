@@ -162,7 +162,7 @@ func (c *call) heardFrom(contributors []wire.Contributor) {
 // accepted records that the shard owns the payload.
 func (c *call) accepted(round uint64) {
 	c.data, c.held = nil, true
-	c.endPush()
+	c.pushing.end()
 	c.s.guardLog.flush(c.s.cfg.Logger)
 	for seen := c.s.rounds.Load(); round >= seen; seen = c.s.rounds.Load() {
 		c.s.rounds.CompareAndSwap(seen, round+1)

@@ -2,6 +2,7 @@ package shardserver
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -16,8 +17,9 @@ type quota struct {
 
 // A share is what one sender has under way.
 type share struct {
-	node  uint64
-	count [2]int // of payloads and of answers
+	node uint64
+	// count is of payloads and of answers.
+	count [2]int
 }
 
 // What a share counts.
@@ -26,10 +28,22 @@ const (
 	answers
 )
 
-// A claim is one of a sender's payloads or answers under way; its zero value is none.
+// A claim is one of a sender's payloads or answers under way. Its zero value is none, and it ends
+// once.
 type claim struct {
-	made bool
+	of   *quota
 	node uint64
+	what int
+}
+
+func (c *claim) made() bool { return c.of != nil }
+
+// end gives the claim back, if there is one.
+func (c *claim) end() {
+	if c.of != nil {
+		c.of.give(c.node, c.what)
+		*c = claim{}
+	}
 }
 
 // take counts one more for the node, or makes no claim at the limit. Senders that are not members
@@ -49,7 +63,7 @@ func (q *quota) take(v *membership, what int, node uint64, limit int) claim {
 		return claim{}
 	}
 	x.count[what]++
-	return claim{true, node}
+	return claim{q, node, what}
 }
 
 // of returns the node's share, or nil.
@@ -62,11 +76,11 @@ func (q *quota) of(node uint64) *share {
 	return nil
 }
 
-// give ends a claim.
-func (q *quota) give(c claim, what int) {
+// give counts one less for the node.
+func (q *quota) give(node uint64, what int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.of(c.node)
+	x := q.of(node)
 	if x.count[what]--; x.count == [2]int{} {
 		last := len(q.shares) - 1
 		*x = q.shares[last]
@@ -74,30 +88,43 @@ func (q *quota) give(c claim, what int) {
 	}
 }
 
+// A loading is a payload that no shard's quota counts, but a count of the whole server does. Its
+// zero value is none, and it ends once.
+type loading struct {
+	of    *atomic.Int64
+	bytes int64
+}
+
+// end takes the payload off the count, if there is one.
+func (l *loading) end() {
+	if l.of != nil {
+		l.of.Add(-l.bytes)
+		*l = loading{}
+	}
+}
+
+// beginPush claims one of the sender's payloads at the shard.
 func (c *call) beginPush() error {
-	if c.pushing = c.entry.take(c.s.membership.Load(), payloads, c.origin.Node, c.s.pushes); !c.pushing.made {
+	if c.pushing = c.entry.take(c.s.membership.Load(), payloads, c.origin.Node, c.s.pushes); !c.pushing.made() {
 		return refuse(wire.CodeBusy, "%v: %d pushes of %s to %v are under way already", c.kind, c.s.pushes, c.s.describe(c.origin.Node), c.entry.cfg)
 	}
 	return nil
 }
 
-func (c *call) endPush() {
-	if c.pushing.made {
-		c.entry.give(c.pushing, payloads)
-		c.pushing = claim{}
-	}
-}
-
+// beginPull claims one of the sender's answers from the shard.
 func (c *call) beginPull() error {
-	if c.pulling = c.entry.take(c.s.membership.Load(), answers, c.origin.Node, c.s.pulls); !c.pulling.made {
+	if c.pulling = c.entry.take(c.s.membership.Load(), answers, c.origin.Node, c.s.pulls); !c.pulling.made() {
 		return refuse(wire.CodeBusy, "%v: %d pulls of %s from %v are under way already", c.kind, c.s.pulls, c.s.describe(c.origin.Node), c.entry.cfg)
 	}
 	return nil
 }
 
-func (c *call) endPull() {
-	if c.pulling.made {
-		c.entry.give(c.pulling, answers)
-		c.pulling = claim{}
+// beginLoading counts a payload that no shard's quota counts.
+func (c *call) beginLoading(n int) error {
+	if have := c.s.budget.loading.Add(int64(n)); have > c.s.limits.loading {
+		c.s.budget.loading.Add(-int64(n))
+		return refuse(wire.CodeBusy, "%v: %d bytes of values are being received, want at most %d", c.kind, have, c.s.limits.loading)
 	}
+	c.loading = loading{&c.s.budget.loading, int64(n)}
+	return nil
 }

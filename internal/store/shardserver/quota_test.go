@@ -20,7 +20,7 @@ func TestSharesOfWorkersThatLeftAreForgotten(t *testing.T) {
 	if len(e.shares) != 1 || e.shares[0] != (share{node: 59, count: [2]int{answers: 1}}) {
 		t.Errorf("kept: got %+v, want the one pull that is under way", e.shares)
 	}
-	e.give(under, answers)
+	under.end()
 	if len(e.shares) != 0 {
 		t.Errorf("kept after the last pull has ended: got %+v, want nothing", e.shares)
 	}

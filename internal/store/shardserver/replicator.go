@@ -9,7 +9,6 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
-	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -448,105 +447,5 @@ func (j *replication) detach(k *replicator, x assignment) error {
 	st.mu.Unlock()
 	j.e.shard.Detach()
 	j.synced(backupNumber)
-	return nil
-}
-
-// partValues is the most values of one FillPart: 4 MiB, small beside a server's memory and large
-// beside a frame's cost.
-const partValues = 1 << 20
-
-// sendState sends a snapshot and its arrays to the backup.
-func (j *replication) sendState(k *replicator, x assignment, number uint64) error {
-	e, s := j.e, j.s
-	snap, err := e.shard.BeginFill()
-	if err != nil {
-		return err
-	}
-	cfg := e.cfg
-	m := &j.state
-	*m = wire.Fill{Members: m.Members[:0], Copy: s.copyOf(e, x), Number: number, Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
-		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted,
-		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight, Examples: snap.Examples}
-	m.Init = wire.InitShard{Origin: wire.Origin{Key: cfg.Key, Shard: cfg.Index}, Form: cfg.Form, Rule: cfg.Rule, Offset: cfg.Offset, Length: cfg.Length,
-		RowLen: cfg.RowLen, Size: cfg.Size, Shards: cfg.Shards, Zeros: true, Name: cfg.Name}
-	if m.Init.Table, err = cfg.TableOf().Encode(); err != nil {
-		return err
-	}
-	s.mu.RLock()
-	if s.opt != nil {
-		m.Base = encoded(s.base)
-	}
-	s.mu.RUnlock()
-	arrays := snap.Arrays()
-	for _, w := range snap.Members {
-		m.Members = append(m.Members, wire.FillMember{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
-			Caught: w.Caught})
-	}
-	m.Left = leftOf(snap.Left)
-	if snap.Guard != nil {
-		if m.Guard, err = snap.Guard.Encode(); err != nil {
-			return err
-		}
-		m.Norms, m.Barren = snap.Norms, uint32(snap.Barren)
-	}
-	replaced := fmt.Errorf("server: fill of %v: its state was replaced meanwhile", cfg)
-	if whole := uint64(arrays) * cfg.Length; cfg.Form != wire.FormOpen && whole > 0 && whole <= smallFill {
-		m.Whole = uint32(whole)
-		buffer := s.pool.Get(4 * int(whole))
-		defer buffer.Release()
-		values := buffer.Float32s(int(whole))
-		for array := range arrays {
-			if !e.shard.ReadFill(array, 0, values[array*int(cfg.Length):(array+1)*int(cfg.Length)]) {
-				return replaced
-			}
-		}
-		return j.send(k, x, m, buffer.Bytes(4*int(whole)))
-	}
-	if err := j.send(k, x, m); err != nil {
-		return err
-	}
-	part := wire.FillPart{Number: number}
-	sendPart := func(payload []byte) error {
-		part.Copy = s.copyOf(e, x)
-		return j.send(k, x, &part, payload)
-	}
-	if cfg.Form == wire.FormOpen {
-		each := max(1, partValues/(2+int(cfg.RowLen)*arrays))
-		for {
-			part.Count = min(uint64(each), snap.Rows-part.From)
-			part.Last = part.From+part.Count == snap.Rows
-			st, ok := e.shard.ReadFillRows(part.From, part.Count)
-			if !ok || uint64(st.Rows) != part.Count {
-				st.Data.Release()
-				return replaced
-			}
-			var payload []byte
-			if st.Rows > 0 {
-				payload = st.Data.Bytes(shard.OpenPayloadSize(st.Rows, int(cfg.RowLen), len(st.Slots)))
-			}
-			err := sendPart(payload)
-			st.Data.Release()
-			if err != nil || part.Last {
-				return err
-			}
-			part.From += part.Count
-		}
-	}
-	buffer := s.pool.Get(4 * int(min(cfg.Length, partValues)))
-	defer buffer.Release()
-	for array := range arrays {
-		part.Array, part.From = uint32(array), 0
-		for first := true; first || part.From < cfg.Length; first = false {
-			part.Count = min(partValues, cfg.Length-part.From)
-			part.Last = array == arrays-1 && part.From+part.Count == cfg.Length
-			if !e.shard.ReadFill(array, int(part.From), buffer.Float32s(int(part.Count))) {
-				return replaced
-			}
-			if err := sendPart(buffer.Bytes(4 * int(part.Count))); err != nil {
-				return err
-			}
-			part.From += part.Count
-		}
-	}
 	return nil
 }

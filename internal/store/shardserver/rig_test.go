@@ -177,10 +177,10 @@ func (r *rig) wantTaken(values int64) {
 	if got := r.s.pool.Taken(); got != values {
 		r.t.Errorf("memory taken from the pool: got %d bytes, want %d, that of the values", got, values)
 	}
-	if got := r.s.loading.Load(); got != 0 {
+	if got := r.s.budget.loading.Load(); got != 0 {
 		r.t.Errorf("bytes on their way in: got %d, want 0", got)
 	}
-	many := r.s.strangersMany.Load()
+	many := r.s.budget.strangersMany.Load()
 	for _, w := range r.s.membership.Load().workers {
 		many += w.many.Load()
 	}

@@ -34,18 +34,18 @@ func (c *call) serveReadRows(ctx context.Context) error {
 	return c.answer(&c.rows, c.out.Bytes(shard.OpenPayloadSize(st.Rows, int(c.entry.cfg.RowLen), len(st.Slots))))
 }
 
-// prepareWriteRows checks the head and returns the size of its payload.
-func (c *call) prepareWriteRows() (size uint64, err error) {
+// prepareWriteRows checks the head of a WriteRows.
+func (c *call) prepareWriteRows(n int) error {
 	m := &c.writeRows
 	c.origin = &m.Init.Origin
 	if len(m.Slots) > maxSlots {
-		return 0, refuse(wire.CodeSize, "write rows: got %d slots, want at most %d", len(m.Slots), maxSlots)
+		return refuse(wire.CodeSize, "write rows: got %d slots, want at most %d", len(m.Slots), maxSlots)
 	}
 	each := 8 + 4*min(m.Init.RowLen, wire.MaxPayload)*uint64(1+len(m.Slots))
 	if most := wire.MaxPayload / each; m.Rows > most {
-		return 0, refuse(wire.CodeSize, "write rows of key %s shard %d: got %d rows of %d bytes, want at most %d in one frame", wire.Shown(m.Init.Name), m.Init.Shard, m.Rows, each, most)
+		return refuse(wire.CodeSize, "write rows of key %s shard %d: got %d rows of %d bytes, want at most %d in one frame", wire.Shown(m.Init.Name), m.Init.Shard, m.Rows, each, most)
 	}
-	return m.Rows * each, nil
+	return c.checkSize(n, m.Rows*each)
 }
 
 // serveWriteRows adds rows to an open vocabulary, and creates the shard if needed.
@@ -68,14 +68,12 @@ func (c *call) serveWriteRows(ctx context.Context) error {
 	return c.answerAck()
 }
 
-// serveReadUsage answers with the server's Usage.
-func (c *call) serveReadUsage() error {
-	s := c.s
+// usage returns what the server holds.
+func (s *Server) usage() wire.Usage {
 	s.mu.RLock()
-	shards := s.shards()
+	shards := s.entries.sorted()
 	s.mu.RUnlock()
 	total := shard.Sum(shards)
-	c.usage = wire.Usage{Generation: s.membership.Load().generation, Shards: uint64(len(shards)), Rows: total.Rows, Values: total.Values,
+	return wire.Usage{Generation: s.membership.Load().generation, Shards: uint64(len(shards)), Rows: total.Rows, Values: total.Values,
 		State: total.State, Index: total.Index, Caught: s.guardLog.counts()}
-	return c.answer(&c.usage, nil)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,66 +13,57 @@ import (
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
-	"github.com/paragon-train/paragon/optim"
 )
 
 // A Server holds one server's shards and its state of the job. It is a transport.Handler; all of
 // its methods may be called concurrently.
+//
+// Requests of workers never take mu for long, and never while they hold a shard's mutex: mu comes
+// first. What a request needs of the job lies in the membership, which is replaced as a whole.
 type Server struct {
-	cfg        Config
-	traceAhead int64 // the trace's clock minus that of now
+	cfg Config
 	limits
-	pool       *shard.Pool
-	membership atomic.Pointer[membership] // replaced under mu
-	reads      chan struct{}              // a token for each ReadState under way
+	clock clock
+	pool  *shard.Pool
+	// membership is replaced under mu.
+	membership atomic.Pointer[membership]
+	// reads holds a token for each ReadState under way.
+	reads chan struct{}
 
-	rounds        atomic.Uint64 // the rounds that the busiest shard has been pushed to
-	bytes         atomic.Int64  // bytes of values and indices in use
-	loading       atomic.Int64  // bytes of first values, states and messages of many pushes being received
-	strangersMany atomic.Int64  // pushes under way in messages of many of senders that are not members
-	meter         *meter        // nil: nothing is measured
-	host          shard.Host    // what the Configs of all shards have in common
-	panics        atomic.Int64
-	guardLog      guardLog
-	profiles      profiles
-	lastExplained atomic.Int64 // when a wait was last explained in the log, on the clock of now
+	// rounds is the number of rounds that the busiest shard has been pushed to.
+	rounds atomic.Uint64
+	budget budget
+	// meter is nil if nothing is measured.
+	meter *meter
+	// host is what the Configs of all shards have in common.
+	host     shard.Host
+	panics   atomic.Int64
+	guardLog guardLog
+	profiles profiles
+	// lastExplained is when a wait was last explained in the log, on the clock.
+	lastExplained atomic.Int64
+	spare         spareCalls
 
-	began time.Time     // zero of the clock of now
-	done  chan struct{} // closed by Fail
-
+	// peers is nil if no shard has a backup.
+	peers      Peers
 	newKeys    newKeysRead
-	peers      Peers // nil: no shard has a backup
 	replicator *replicator
 
-	mu        sync.RWMutex // guards all below; never taken while a shard's mutex is held
-	entries   map[shardID]*entry
-	serves    int                        // entries that workers use: all but backups
-	incoming  map[shardID]*incomingShard // being copied to this server, their new backup
-	placement *placement                 // nil: no shard has a backup
+	// done is closed by Fail.
+	done chan struct{}
+
+	// mu guards all below. It is never taken while a shard's mutex is held.
+	mu      sync.RWMutex
+	entries entries
+	// serves is the number of entries that workers use: all but backups.
+	serves int
+	// incoming are the shards that are being copied to this server, their new backup.
+	incoming incomingShards
+	// placement is nil if no shard has a backup.
+	placement *placement
 	awaited   map[shardID]*awaited
-	mode      uint8 // 0: not set yet
-	modeBy    string
-	base      optim.Config // as given to SetOptimizer, without the changes of SetRate
-	opt       *optim.Optimizer
-	optBy     string
-	guard     *shard.Guard // nil: none
+	settings  settings
 	err       error
-	spareCall []*call
-	spareMu   sync.Mutex // guards spareCall
-}
-
-// A shardID names a shard.
-type shardID struct {
-	key   uint64
-	index uint32
-}
-
-// An entry is one shard, with its replication and the quotas of the workers that use it.
-type entry struct {
-	shard *shard.Shard
-	cfg   *shard.Config // the shard's
-	quota
-	replica *replicaState // nil: the job has no backups
 }
 
 // An awaited is a shard that does not exist yet, and for which requests wait.
@@ -86,22 +76,20 @@ type awaited struct {
 func New(cfg Config) *Server { return newServer(cfg, remote, &shard.Pool{Shared: true}) }
 
 func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
+	cfg = cfg.withDefaults()
 	s := &Server{
-		cfg:      cfg.withDefaults(),
+		cfg:      cfg,
 		limits:   l,
-		began:    time.Now(),
+		clock:    newClock(cfg.Trace),
 		pool:     pool,
 		reads:    make(chan struct{}, maxStateReads),
 		done:     make(chan struct{}),
-		entries:  map[shardID]*entry{},
-		incoming: map[shardID]*incomingShard{},
+		entries:  entries{},
+		incoming: incomingShards{},
 		awaited:  map[shardID]*awaited{},
 	}
-	if s.cfg.Trace != nil {
-		s.traceAhead = s.cfg.Trace.At(s.began) - s.began.UnixNano()
-	}
 	s.measure()
-	s.host = shard.Host{Pool: pool, Grow: s.reserve, Caught: func(cfg *shard.Config, x shard.Caught) { s.guardLog.record(cfg, s.membership.Load(), x) }}
+	s.host = shard.Host{Pool: pool, Grow: func(bytes int64) error { return s.budget.reserve(bytes, cfg.MaxBytes) }, Caught: func(cfg *shard.Config, x shard.Caught) { s.guardLog.record(cfg, s.membership.Load(), x) }}
 	if s.meter != nil {
 		s.host.Meter = s.meter
 	}
@@ -148,7 +136,7 @@ func (s *Server) receive(r *transport.Request, n int, l *transport.Loan) (b []by
 	if err := c.prepare(r, n); err != nil {
 		return nil, s.nack(err)
 	}
-	c.receive(n)
+	c.spans.beginReceive(s.cfg.Trace, c.kind, n)
 	if !c.keepLoan(l) {
 		c.data = s.pool.Get(n)
 		b = c.data.Bytes(n)
@@ -171,7 +159,9 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 	if !ok {
 		c = s.newCall()
 	}
-	c.arrive()
+	if c.arrived == 0 {
+		c.arrived = c.s.clock.now()
+	}
 	c.received()
 	defer func() { // the call is finished after its answer is written
 		if resp.Release == nil {
@@ -241,37 +231,6 @@ func (s *Server) find(o *wire.Origin) (*entry, error) {
 		}
 	}
 	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
-}
-
-// shards returns all shards, sorted by shardID. The caller holds mu.
-func (s *Server) shards() []*shard.Shard {
-	places := make([]shardID, 0, len(s.entries))
-	for p := range s.entries {
-		places = append(places, p)
-	}
-	slices.SortFunc(places, func(a, b shardID) int {
-		switch {
-		case a.key != b.key && a.key < b.key, a.key == b.key && a.index < b.index:
-			return -1
-		}
-		return 1
-	})
-	list := make([]*shard.Shard, len(places))
-	for i, p := range places {
-		list[i] = s.entries[p].shard
-	}
-	return list
-}
-
-// primaries returns all shards but those of which this server is a backup. The caller holds mu.
-func (s *Server) primaries() []*shard.Shard {
-	backups := map[*shard.Shard]bool{}
-	for _, e := range s.entries {
-		if e.assignment().role == backup {
-			backups[e.shard] = true
-		}
-	}
-	return slices.DeleteFunc(s.shards(), func(sh *shard.Shard) bool { return backups[sh] })
 }
 
 // wait returns how long a request that asks for millis may wait.

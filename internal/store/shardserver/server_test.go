@@ -255,7 +255,7 @@ func TestRateHoldsFromItsRoundOnForKeysOldAndNew(t *testing.T) {
 			m, b := push(0, key, round, 0)
 			r.must(m, b)
 		}
-		if n := len(r.s.opt.Config().Changes); n > 3 {
+		if n := len(r.s.settings.opt.Config().Changes); n > 3 {
 			t.Fatalf("round %d: got %d changes of rate kept, want at most 3", round, n)
 		}
 	}

@@ -39,7 +39,7 @@ func (c *call) serveReadState(ctx context.Context) error {
 
 // awaitRound waits until this many rounds have closed.
 func (c *call) awaitRound(ctx context.Context, node, round uint64, millis uint32) error {
-	c.started = time.Now()
+	c.patience.started = time.Now()
 	v, err := c.await(ctx, shard.Want{Node: node, Round: round, Staleness: shard.NoBound}, millis)
 	if v != nil {
 		v.Release()
@@ -56,19 +56,19 @@ func (c *call) beginRead(ctx context.Context, millis uint32) error {
 		return nil
 	default:
 	}
-	c.setTimer(s.wait(millis) - time.Since(c.started))
+	c.patience.set(s.wait(millis) - c.patience.waited())
 	select {
 	case s.reads <- struct{}{}:
-		c.timer.Stop()
+		c.patience.stop()
 		c.reading = true
 		return nil
 	case <-ctx.Done():
-		c.timer.Stop()
+		c.patience.stop()
 		return refuse(wire.CodeUnavailable, "%v: %v: the connection ended while it waited", c.kind, c.entry.cfg)
 	case <-s.done:
-		c.timer.Stop()
+		c.patience.stop()
 		return s.ended()
-	case <-c.timer.C:
+	case <-c.patience.timer.C:
 		return refuse(wire.CodeTimeout, "%v: %v: waited %v while %d other states were read", c.kind, c.entry.cfg, s.wait(millis), maxStateReads)
 	}
 }

@@ -20,67 +20,56 @@ func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shar
 	}
 	c.s.meter.wait(1)
 	defer c.s.meter.wait(-1)
-	if c.started.IsZero() {
-		c.started = time.Now()
-	}
-	left := c.s.wait(millis) - time.Since(c.started)
+	c.patience.begin()
+	left := c.s.wait(millis) - c.patience.waited()
 	explain := left > c.s.cfg.ExplainAfter
 	if explain {
-		c.setTimer(c.s.cfg.ExplainAfter)
+		c.patience.set(c.s.cfg.ExplainAfter)
 	} else {
-		c.setTimer(left)
+		c.patience.set(left)
 	}
 	for {
 		select {
 		case <-w.Done():
-			c.timer.Stop()
+			c.patience.stop()
 			return w.Result()
 		case <-ctx.Done():
-			c.timer.Stop()
+			c.patience.stop()
 			w.Cancel()
 			return nil, refuse(wire.CodeUnavailable, "%v: %v: the connection ended while it waited", c.kind, c.entry.cfg)
-		case <-c.timer.C:
+		case <-c.patience.timer.C:
 			if !explain {
 				err := refuse(wire.CodeTimeout, "%s", c.waiting(want))
 				w.Cancel()
 				return nil, err
 			}
 			c.s.explain(c, want)
-			left := c.s.wait(millis) - time.Since(c.started)
+			left := c.s.wait(millis) - c.patience.waited()
 			explain = left > 2*c.s.cfg.ExplainAfter
 			if explain {
 				left = 2 * c.s.cfg.ExplainAfter
 			}
-			c.setTimer(left)
+			c.patience.set(left)
 		}
-	}
-}
-
-func (c *call) setTimer(d time.Duration) {
-	if c.timer == nil {
-		c.timer = time.NewTimer(d)
-	} else {
-		c.timer.Reset(d)
 	}
 }
 
 // waiting says whom the call waits for: pull of key "w" shard 0 by worker 0 on a (...) has waited 5
 // s for round 3: worker 1 on b (node 2, pid 7) has contributed to 2, was last heard from 6 s ago.
 func (c *call) waiting(want shard.Want) string {
-	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(time.Since(c.started)))
+	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(c.patience.waited()))
 	if want.Staleness == shard.NoBound || want.Seq == 0 {
 		text += fmt.Sprintf(" for %d rounds", want.Round)
 	}
-	if late := c.laggards(want); late != "" {
+	if late := c.s.laggards(c.entry.shard.Laggards(want)); late != "" {
 		text += ": " + late
 	}
 	return text
 }
 
-// laggards names the workers that the call waits for; empty: none.
-func (c *call) laggards(want shard.Want) string {
+// laggards names workers that a call waits for; empty: none.
+func (s *Server) laggards(late []shard.Laggard) string {
 	var b strings.Builder
-	late := c.entry.shard.Laggards(want)
 	for i, l := range late {
 		if i > 0 {
 			b.WriteString("; ")
@@ -89,10 +78,10 @@ func (c *call) laggards(want shard.Want) string {
 			fmt.Fprintf(&b, "and %d more", len(late)-i)
 			break
 		}
-		fmt.Fprintf(&b, "%s has contributed %d times", c.s.describe(l.Node), l.Done)
-		if w := c.s.membership.Load().workers[l.Node]; w != nil {
+		fmt.Fprintf(&b, "%s has contributed %d times", s.describe(l.Node), l.Done)
+		if w := s.membership.Load().workers[l.Node]; w != nil {
 			if heard := w.heard.Load(); heard != 0 {
-				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(c.s.now()-heard)))
+				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(s.clock.now()-heard)))
 			} else {
 				b.WriteString(", was never heard from")
 			}
@@ -111,9 +100,9 @@ func rounded(d time.Duration) time.Duration {
 // explain logs whom a call waits for: one line in ExplainAfter, whatever the number of waiting
 // calls.
 func (s *Server) explain(c *call, want shard.Want) {
-	now, last := s.now(), s.lastExplained.Load()
+	now, last := s.clock.now(), s.lastExplained.Load()
 	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.lastExplained.CompareAndSwap(last, now) {
 		return
 	}
-	s.cfg.Logger.Warn("server: "+c.waiting(want), joblog.Waiting.With("waiting_for", c.laggards(want)))
+	s.cfg.Logger.Warn("server: "+c.waiting(want), joblog.Waiting.With("waiting_for", s.laggards(c.entry.shard.Laggards(want))))
 }
