@@ -80,14 +80,16 @@ func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 			}
 			best := uint32(wire.NoServer)
 			score := func(b uint32) uint64 { return p.backed[b] + p.pairs[s.Server][b]*uint64(len(p.load)-1) }
-			for j := range p.load { // those after the primary first, where all are alike
+			// Where all are alike, those after the primary come first.
+			for j := range p.load {
 				b := (s.Server + 1 + uint32(j)) % uint32(len(p.load))
 				if b != s.Server && !p.gone[b] && (best == wire.NoServer || score(b) < score(best)) {
 					best = b
 				}
 			}
 			x := &k.spots[i]
-			x.Used = x.Used || used || best == wire.NoServer // who has no backup takes values at once
+			// A shard without a backup takes values at once.
+			x.Used = x.Used || used || best == wire.NoServer
 			if best == wire.NoServer {
 				continue
 			}
@@ -123,7 +125,8 @@ func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 	if p.living() == 0 {
 		return nil, fmt.Errorf("no server is left")
 	}
-	moved := make([]bool, len(p.list)) // by key: it is in changed
+	// moved says, by key, that it is in changed.
+	moved := make([]bool, len(p.list))
 	for _, k := range p.list {
 		for i := range k.plan.Shards {
 			server, x := k.plan.Shards[i].Server, k.backupState(i)
@@ -174,7 +177,7 @@ func (p *planner) recount() { p.load, p.backed, p.pairs, p.filling = p.loads() }
 // none: there is nothing to do, or it waits for backups.
 func (p *planner) even() (changed []*placed) {
 	n := uint64(p.living())
-	if !p.backups || n < 2 || p.filling > 0 { // one step after the other
+	if !p.backups || n < 2 || p.filling > 0 {
 		return nil
 	}
 	var total uint64

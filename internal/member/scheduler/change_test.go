@@ -17,8 +17,8 @@ func begun(workers, servers int) (*output, *roster, *changer) {
 	return out, r, &c
 }
 
-// A change waits for all that count, and for what the servers have counted of a lost worker, for which
-// it asks once all have arrived.
+// A change waits for all that count, and for what the servers have counted of a lost worker, for
+// which it asks once all have arrived.
 func TestAChangeIsCompleteWhenAllHaveArrivedAndReported(t *testing.T) {
 	out, r, c := begun(3, 1)
 	loss := r.node(3).loss(control.Cause{Kind: control.CauseSilence})

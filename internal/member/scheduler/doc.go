@@ -85,7 +85,8 @@
 //	views.go, status.go                what the core says of itself
 //	journal.go, state.go, bolt.go, etcd.go
 //	                                   what outlives a scheduler
-//	run.go, shell.go                   the shell
+//	run.go, shell.go, intake.go, journalwriter.go, launchernews.go
+//	                                   the shell: its loop, requests, the journal, the launcher
 //
 // Every machine is in the file that is named for it: policy.go, job.go, roster.go and node.go,
 // lease.go, change.go and division.go, hosts.go, scale.go, servers.go, placement.go (its planner in

@@ -31,10 +31,13 @@ type etcdState struct {
 }
 
 const (
-	etcdOps     = 100       // of a transaction; etcd's own limit is 128
-	etcdBytes   = 512 << 10 // of a transaction; etcd's own limit is 1.5 MiB
-	etcdPage    = 500
-	etcdTimeout = 5 * time.Second // of one request to one endpoint
+	// etcdOps and etcdBytes bound a transaction. etcd's own limits are 128 and 1.5 MiB.
+	etcdOps   = 100
+	etcdBytes = 512 << 10
+	// etcdPage is how many keys one answer has.
+	etcdPage = 500
+	// etcdTimeout bounds one request to one endpoint.
+	etcdTimeout = 5 * time.Second
 )
 
 func openEtcd(ctx context.Context, scheme, rest string) (State, error) {
@@ -138,7 +141,8 @@ func (s *etcdState) txn(ctx context.Context, ops []etcdOp) error {
 func (s *etcdState) list(ctx context.Context, part string) (records []Record, err error) {
 	from := s.prefix + part
 	end := []byte(from)
-	end[len(end)-1]++ // part ends in a slash
+	// The part ends in a slash, so this is the first key behind it.
+	end[len(end)-1]++
 	for at := from; ; {
 		var page struct {
 			Kvs  []etcdPut `json:"kvs"`
@@ -235,7 +239,8 @@ func (s *etcdState) write(ctx context.Context, records []Record) error {
 		parts = append(parts, Record{fmt.Sprintf("%08d", i), b})
 	}
 	parts = append(parts, Record{"end", []byte("1")})
-	if err := s.clear(ctx); err != nil { // of an attempt that broke off
+	// An attempt that broke off may have left parts.
+	if err := s.clear(ctx); err != nil {
 		return err
 	}
 	for _, p := range parts {

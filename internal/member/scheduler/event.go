@@ -32,17 +32,21 @@ type Event struct {
 
 // An Output is the result of an Event.
 type Output struct {
-	Answers  []Answer
-	Notes    []Note     // for people
-	Warnings []Note     // for people who should look at it
-	Presence []Presence // while the job is forming
-	Records  []Record   // to be kept before anybody gets an answer
+	Answers []Answer
+	// Notes and Warnings are for people. Who reads a warning should look at the job.
+	Notes    []Note
+	Warnings []Note
+	// Presence says which nodes come and go while the job is forming.
+	Presence []Presence
+	// Records must be kept before anybody gets an answer.
+	Records []Record
 }
 
 // A Note is a line for the log.
 type Note struct {
-	Text  string
-	Event slog.Attr // what package joblog makes of an event; the zero Attr: it is none
+	Text string
+	// Event is what package joblog makes of an event; the zero Attr: it is none.
+	Event slog.Attr
 }
 
 func (n Note) String() string { return n.Text }
@@ -56,16 +60,19 @@ func (n Note) attrs() []slog.Attr {
 
 // A Presence reports that a node has registered or disconnected.
 type Presence struct {
-	Place   Place  // that it wants; rank -1: any
-	Process uint32 // the number that the launcher gave it; 0: it was started by hand
+	// Place is what it wants; rank -1: any.
+	Place Place
+	// Process is the number that the launcher gave it; 0: it was started by hand.
+	Process uint32
 	Here    bool
 }
 
 // A Record is a piece of what the Core has decided. Restore makes a Core of the newest value of
 // each key.
 type Record struct {
-	Key   string
-	Value []byte // nil: the record is no longer needed
+	Key string
+	// Value is nil if the record is no longer needed.
+	Value []byte
 }
 
 // An Answer is for a request, which may be an earlier one than the event's.
@@ -77,15 +84,21 @@ type Answer struct {
 // Settings describe the job to the Core. All fields must be set, except Patience, Hosts and
 // Elastic.
 type Settings struct {
-	Job          string
-	Workers      int
-	Servers      int
-	Heartbeat    time.Duration // nodes are told to send one so often
-	Lease        time.Duration // silence after which a node is lost
-	StartTimeout time.Duration // how long the job may be forming
-	Patience     time.Duration // how long nodes go on without the scheduler; zero: Lease
-	Hosts        Hosts         // where nodes are expected, if it is known
-	Elastic      cluster.Elastic
+	Job string
+	// Workers and Servers are how many the job begins with.
+	Workers int
+	Servers int
+	// Heartbeat is how often nodes are told to send one.
+	Heartbeat time.Duration
+	// Lease is the silence after which a node is lost.
+	Lease time.Duration
+	// StartTimeout is how long the job may be forming.
+	StartTimeout time.Duration
+	// Patience is how long nodes go on without the scheduler; zero: Lease.
+	Patience time.Duration
+	// Hosts says where nodes are expected, if it is known.
+	Hosts   Hosts
+	Elastic cluster.Elastic
 	// Unkept says that there is no journal: no records are made.
 	Unkept bool
 }

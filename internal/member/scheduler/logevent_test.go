@@ -20,7 +20,7 @@ func TestNotesHaveEvents(t *testing.T) {
 	c := NewCore(Settings{Job: "j", Workers: 2, Servers: 1, Heartbeat: time.Second, Lease: 10 * time.Second, Patience: 10 * time.Second, StartTimeout: time.Minute,
 		Elastic: cluster.Elastic{Enabled: true, OnWorkerLoss: cluster.LossShrink, MinWorkers: 1, JoinTimeout: time.Minute, RejoinTimeout: time.Minute}}, at)
 	var b strings.Builder
-	s := &shell{log: joblog.New(&b, slog.LevelInfo, joblog.Identity{Role: "scheduler"}), waits: make(map[uint64]chan<- wire.Message)}
+	s := newShell(Config{Config: cluster.Config{Logger: joblog.New(&b, slog.LevelInfo, joblog.Identity{Role: "scheduler"})}}, c, nil)
 	request := uint64(0)
 	step := func(m wire.Message) {
 		request++
@@ -34,7 +34,7 @@ func TestNotesHaveEvents(t *testing.T) {
 		step(&wire.Heartbeat{Node: 1})
 		step(&wire.Heartbeat{Node: 2})
 	}
-	if err := s.flush(t.Context(), nil); err != nil {
+	if err := s.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	type line struct {

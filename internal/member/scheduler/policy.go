@@ -9,16 +9,16 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A policy is what the settings say of a job's members: how many there must be, which losses the job
-// survives, who may leave. It has no state, and only reads that of others.
+// A policy is what the settings say of a job's members: how many there must be, which losses the
+// job survives, who may leave. It has no state, and only reads that of others.
 type policy struct{ set *Settings }
 
 // admitted lists the ready workers that would count after a change.
 func (p policy) admitted(r *roster) []*node { return r.admitted(p.set.mostWorkers()) }
 
 // fatal is the failure of a job that does not survive the loss of a worker; nil: it does. While the
-// job stops with a checkpoint any number of workers is enough: the checkpoint has what those who stay
-// know, and another number of workers goes on from it.
+// job stops with a checkpoint any number of workers is enough: the checkpoint has what those who
+// stay know, and another number of workers goes on from it.
 func (p policy) fatal(n *node, loss control.Failure, r *roster, job *jobState) *control.Failure {
 	e, stay := p.set.Elastic, r.staying()
 	switch {
@@ -35,8 +35,9 @@ func (p policy) fatal(n *node, loss control.Failure, r *roster, job *jobState) *
 	return &loss
 }
 
-// tooFewWithout reports whether the loss of a worker would leave fewer than the job needs, with those
-// that are ready. stay is how many members would stay. A worker that is leaving was not counted on.
+// tooFewWithout reports whether the loss of a worker would leave fewer than the job needs, with
+// those that are ready. stay is how many members would stay. A worker that is leaving was not
+// counted on.
 func (p policy) tooFewWithout(n *node, stay int, r *roster) bool {
 	e := p.set.Elastic
 	return e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(p.admitted(r)) < e.MinWorkers
@@ -83,8 +84,8 @@ func (p policy) needs(n *node, r *roster, job *jobState) string {
 	return ""
 }
 
-// mayBeDropped reports whether a node is dropped when its time to join is over. One that is ready is
-// not while a change is pending, which takes it in.
+// mayBeDropped reports whether a node is dropped when its time to join is over. One that is ready
+// is not while a change is pending, which takes it in.
 func (p policy) mayBeDropped(n *node, change *changer) bool {
 	if n.state != living || n.joinBy.IsZero() {
 		return false

@@ -16,7 +16,8 @@ import (
 
 // Config says which job Run schedules.
 type Config struct {
-	cluster.Config // Scheduler is the address to listen on; Role and Rank are not used
+	// Config's Scheduler is the address to listen on. Its Role and Rank are not used.
+	cluster.Config
 
 	// Kept, if set, is the journal, in place of Config.State. Run does not close it.
 	Kept State
@@ -36,14 +37,9 @@ type Config struct {
 const (
 	// sayAfter is how often Run says whom a job that is forming waits for.
 	sayAfter = 5 * time.Second
-	// maxSayAfter bounds how much more rarely it says what goes on.
-	maxSayAfter = 5 * time.Minute
 	// linger bounds how long Run stays once the job has ended, so that the nodes can fetch
 	// their last answers.
 	linger = 3 * time.Second
-	// writeTimeout bounds one attempt to write the journal; writeAgain is the time between two.
-	writeTimeout = 10 * time.Second
-	writeAgain   = time.Second
 	// lingerStopped is the same if the context has ended: the launcher then ends the nodes,
 	// too, and waits for all.
 	lingerStopped = time.Second
@@ -57,13 +53,8 @@ var ErrHandOver = errors.New("another scheduler continues the job")
 // (cluster.ErrFailed is in its chain) when it failed, and, having told the nodes, the error of ctx
 // when that ended first.
 func Run(ctx context.Context, cfg Config) error {
-	cfg.Role, cfg.Rank = cluster.Scheduler, -1
-	if err := cfg.Validate(); err != nil {
+	if err := cfg.prepare(); err != nil {
 		return err
-	}
-	cfg.Config = cfg.WithDefaults()
-	if d := cfg.Lease; d.Milliseconds() > math.MaxUint32 || cfg.HeartbeatInterval < time.Millisecond {
-		return fmt.Errorf("scheduler: heartbeat %v and lease %v: want 1 ms to 49 days", cfg.HeartbeatInterval, d)
 	}
 	core, st, err := cfg.core(ctx)
 	if err != nil {
@@ -76,55 +67,71 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("scheduler: listen on %s: %w", cfg.Scheduler, err)
 	}
-	sh := &shell{
-		log:   cfg.Logger,
-		cfg:   cfg,
-		state: st,
-		waits: make(map[uint64]chan<- wire.Message),
-		begin: make(chan registration),
-		looks: make(chan registration),
-		ended: make(chan struct{}),
-	}
-	srv := transport.NewServer(ln, sh, cfg.Transport())
+	sh := newShell(cfg, core, st)
+	srv := transport.NewServer(ln, sh.in, cfg.Transport())
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve() }()
 	if cfg.Ready != nil {
 		cfg.Ready(ln.Addr().String())
 	}
-	kept := sh.loop(ctx, core)
-	if errors.Is(kept, ErrHandOver) { // no answer but the next scheduler's
-		done := make(chan struct{})
-		go func() {
-			defer close(sh.ended)
-			sh.dropRest(done)
-		}()
-		err := errors.Join(srv.Close(), <-served)
-		close(done)
-		<-sh.ended
+	kept := sh.loop(ctx)
+	closeAll := func() error { return errors.Join(srv.Close(), <-served) }
+	if errors.Is(kept, ErrHandOver) {
+		err := sh.handOver(closeAll)
 		return errors.Join(fmt.Errorf("scheduler: job %s: %w", cfg.Job, kept), err)
 	}
-	// The last answers are on their way; the nodes close their connections when they have them.
-	quiet, cancel := context.WithTimeout(context.Background(), linger)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lingerStopped, cancel) })()
-	go func() {
-		defer close(sh.ended)
-		sh.refuseRest(quiet, core)
-	}()
-	_ = srv.AwaitDisconnects(quiet)
-	cancel()
-	<-sh.ended
-	err = errors.Join(srv.Close(), <-served)
+	sh.linger(ctx, srv)
+	err = closeAll()
 	phase, reason := core.Phase()
 	switch {
 	case kept != nil:
 		return fmt.Errorf("scheduler: job %s: %w", cfg.Job, kept)
-	case sh.stop:
+	case sh.interrupted:
 		return fmt.Errorf("scheduler: job %s: %w", cfg.Job, context.Cause(ctx))
 	case phase == wire.PhaseFailed:
 		return fmt.Errorf("scheduler: job %s: %w: %s", cfg.Job, cluster.ErrFailed, reason)
 	}
 	return err
+}
+
+// prepare checks the configuration and sets what is left out.
+func (cfg *Config) prepare() error {
+	cfg.Role, cfg.Rank = cluster.Scheduler, -1
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg.Config = cfg.WithDefaults()
+	if d := cfg.Lease; d.Milliseconds() > math.MaxUint32 || cfg.HeartbeatInterval < time.Millisecond {
+		return fmt.Errorf("scheduler: heartbeat %v and lease %v: want 1 ms to 49 days", cfg.HeartbeatInterval, d)
+	}
+	return nil
+}
+
+// handOver ends the connections without an answer: the next answer is the next scheduler's.
+func (s *shell) handOver(closeAll func() error) error {
+	done := make(chan struct{})
+	go func() {
+		defer s.in.end()
+		s.in.dropRest(done)
+	}()
+	err := closeAll()
+	close(done)
+	<-s.in.ended
+	return err
+}
+
+// linger waits until the nodes have their last answers: they close their connections then.
+func (s *shell) linger(ctx context.Context, srv *transport.Server) {
+	quiet, cancel := context.WithTimeout(context.Background(), linger)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lingerStopped, cancel) })()
+	go func() {
+		defer s.in.end()
+		s.in.refuseRest(quiet, s.core, &s.cfg)
+	}()
+	_ = srv.AwaitDisconnects(quiet)
+	cancel()
+	<-s.in.ended
 }
 
 // core makes the core of the job, from the journal if it has begun before.

@@ -66,8 +66,8 @@ func (t *serverTable) free(r *roster, p *placement) (rank uint32) {
 	return rank
 }
 
-// status is the ranks of servers as a status has them, at most so many as one may have. nil: servers
-// do not come and go.
+// status is the ranks of servers as a status has them, at most so many as one may have. nil:
+// servers do not come and go.
 func (t *serverTable) status(r *roster, p *placement, job *jobState) (list []control.ServerStatus) {
 	if !p.plan.backups || job.phase == wire.PhaseForming {
 		return nil

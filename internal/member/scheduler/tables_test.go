@@ -74,8 +74,8 @@ func TestAHostIsRemovedWithItsLastWorker(t *testing.T) {
 	out.says(t, "the other one is lost", "host w0: REMOVED\n", "host/w0 event/000000000002")
 }
 
-// A number of workers is answered when the launcher takes it, reached when so many count, and too few
-// again when one is lost.
+// A number of workers is answered when the launcher takes it, reached when so many count, and too
+// few again when one is lost.
 func TestAScaleIsTakenReachedAndLost(t *testing.T) {
 	out, r := running(2, 0)
 	s := scaler{set: settingsOf(2, 0)}

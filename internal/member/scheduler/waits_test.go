@@ -27,8 +27,8 @@ func TestABarrierOpensWithTheLastWorker(t *testing.T) {
 	}
 }
 
-// Those who wait at a barrier do not wait for a worker that is lost, and one whose connection is gone
-// is still there.
+// Those who wait at a barrier do not wait for a worker that is lost, and one whose connection is
+// gone is still there.
 func TestABarrierWaitsForThoseThatCount(t *testing.T) {
 	out, r := running(3, 0)
 	b := newBarriers()
@@ -84,7 +84,8 @@ func TestASignalOfALostSenderIsRefused(t *testing.T) {
 	out.says(t, "nobody sends", "#3 timed out: signal \"a\": waited 1 s, nobody has sent it\n", "")
 }
 
-// The memory for names is bounded: the oldest are forgotten, also in the journal, and numbers go on.
+// The memory for names is bounded: the oldest are forgotten, also in the journal, and numbers go
+// on.
 func TestNamesThatHappenedAreBounded(t *testing.T) {
 	out, _ := running(1, 0)
 	l := nameLog{kind: "signal"}
@@ -115,8 +116,8 @@ func TestACommitAnswersThoseItConcerns(t *testing.T) {
 	out.says(t, "its time is over", "#3 timed out: change 1: waited 1 s for a place for node 3\n", "")
 }
 
-// A watch is answered with what is newer, or when there is something newer, or when its time is over;
-// its end is noticed unless the node has another one.
+// A watch is answered with what is newer, or when there is something newer, or when its time is
+// over; its end is noticed unless the node has another one.
 func TestAWatchIsAnsweredOnce(t *testing.T) {
 	out, r := running(2, 0)
 	w := newWatches()
