@@ -86,7 +86,9 @@ func (a *augmenter) draw(seed uint64, epoch, index int) Draw {
 func (a *augmenter) image(dst []float32, pixels []uint8, draw Draw) {
 	dx, dy, flip := draw.DX, draw.DY, draw.Flip
 	h, w := a.shape.Height, a.shape.Width
-	from, to := max(0, -dx), min(w, w-dx) // columns that show the image, before the flip
+
+	// from and to are the columns that show the image, before the flip.
+	from, to := max(0, -dx), min(w, w-dx)
 	for c := range a.shape.Channels {
 		table := &a.table[c]
 		for y := range h {

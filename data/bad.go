@@ -44,8 +44,11 @@ func (e *BadExamplesError) Unwrap() []error {
 // A badBudget counts the damaged examples that a Loader has handed out.
 type badBudget struct {
 	budget, count int
-	logger        *slog.Logger // nil: none
-	first         []*BadExampleError
+
+	// logger is nil if there is none.
+	logger *slog.Logger
+
+	first []*BadExampleError
 }
 
 // spend counts the damaged examples of a batch against the budget. Next calls it batch by batch in

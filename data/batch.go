@@ -34,13 +34,19 @@ type Batch struct {
 
 // A batchState is how far the reading of a batch is.
 type batchState struct {
-	done chan error // of the whole batch, when it is ready
+	// done gets the error of the whole batch, when it is ready.
+	done chan error
 
-	mu     sync.Mutex // guards all below
-	left   int        // runs that are not read yet
-	failed int        // the first place in the batch whose reading failed
-	err    error      // why; nil: none did
-	bad    []badAt
+	mu   sync.Mutex // guards all below
+	left int        // runs that are not read yet
+
+	// failed is the first place in the batch whose reading failed.
+	failed int
+
+	// err says why; nil: no reading did.
+	err error
+
+	bad []badAt
 }
 
 // A badAt is a damaged example at a place of a batch.
@@ -78,10 +84,15 @@ func (s *batchState) end() (last bool) {
 
 // A layout says how large the parts of a batch are.
 type layout struct {
-	batch  int
-	pixels int // of an image
-	width  int // of a row of Targets; 0: none
-	raw    bool
+	batch int
+
+	// pixels is how many an image has.
+	pixels int
+
+	// width is that of a row of Targets; 0: there are none.
+	width int
+
+	raw bool
 }
 
 func layoutOf(dataset Dataset, cfg LoaderConfig) layout {

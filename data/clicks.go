@@ -20,11 +20,13 @@ import (
 // Clicks are rows of Criteo's sets, read from where they lie: they need not fit in memory. Its
 // methods may be called from several goroutines at once.
 type Clicks struct {
-	table   *Table
-	cfg     CriteoConfig
-	length  int
-	arrays  bool      // torchrec's
-	scratch sync.Pool // of *Rows
+	table  *Table
+	cfg    CriteoConfig
+	length int
+	arrays bool // torchrec's
+
+	// scratch has *Rows.
+	scratch sync.Pool
 }
 
 // OpenClicks opens rows of Criteo's sets at a URL or path, one file or a folder of them, in any of

@@ -24,11 +24,13 @@ func runLength(dataset Dataset, cfg LoaderConfig) int {
 
 // A divider divides the order of examples into batches.
 type divider struct {
-	cfg       LoaderConfig
-	layout    layout
-	run       int
-	order     iter.Seq[int]
-	announcer Announcer // nil: the data set reads nothing ahead
+	cfg    LoaderConfig
+	layout layout
+	run    int
+	order  iter.Seq[int]
+
+	// announcer is nil if the data set reads nothing ahead.
+	announcer Announcer
 
 	free  <-chan *Batch
 	queue chan<- *Batch
@@ -42,7 +44,9 @@ func (d *divider) divide(ctx context.Context) {
 	size, ended := d.sizes()
 	defer ended()
 	var b *Batch
-	full := 0 // examples of b when it is full
+
+	// full is how many examples b has when it is full.
+	full := 0
 	for i := range d.order {
 		if ctx.Err() != nil {
 			return

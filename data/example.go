@@ -44,9 +44,12 @@ type Announcer interface {
 // A BadExampleError is of an example that is damaged: its data is at fault, not the storage. A
 // Loader with a budget (LoaderConfig.BadExamples) leaves it out.
 type BadExampleError struct {
-	Example int    // its number in the data set
-	Name    string // where it lies: the file, and the offset in it
-	Err     error  // what is wrong
+	Example int // its number in the data set
+
+	// Name is where it lies: the file, and the offset in it.
+	Name string
+
+	Err error // what is wrong
 }
 
 func (e *BadExampleError) Error() string {

@@ -25,16 +25,23 @@ import (
 // They are a Dataset, and an ExampleReader and Announcer for a Loader.
 type Images struct {
 	source encoded.Source
-	url    string // for messages
+	url    string // for messages only
 	shape  Shape
 	cfg    OpenOptions
 
-	classes []string // by label; nil: they have no names
-	labels  []int    // by label of the source; nil: labels are as they are in the source
+	// classes are by label; nil: they have no names.
+	classes []string
 
-	ahead   announcer // nil: nothing is read ahead
-	close   func() error
-	scratch sync.Pool // of *imageScratch
+	// labels are by label of the source; nil: labels are as they are in the source.
+	labels []int
+
+	// ahead is nil if nothing is read ahead.
+	ahead announcer
+
+	close func() error
+
+	// scratch has *imageScratch.
+	scratch sync.Pool
 }
 
 // An announcer reads ranges of objects ahead.
@@ -390,8 +397,11 @@ func (m *Images) warnOfCache() {
 	}
 	const (
 		samples = 100_000
-		block   = 4 << 20 // of the cache
-		harm    = 2       // times the bytes of the examples
+
+		// block is that of the cache.
+		block = 4 << 20
+
+		harm = 2 // times the bytes of the examples
 	)
 	step := max(1, m.Len()/samples)
 	var looked, wanted, fetched int64

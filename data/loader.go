@@ -79,16 +79,23 @@ type LoaderConfig struct {
 // One goroutine divides the order into batches, and these into runs of examples; the readers take
 // the runs in turn. The one that has read the last run of a batch mixes and pads it.
 type Loader struct {
-	free   chan *Batch // unused buffers
-	queue  chan *Batch // in the order of Next
+	free chan *Batch // unused buffers
+
+	// queue is in the order of Next.
+	queue chan *Batch
+
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 
-	current *Batch // with the caller
-	next    *Batch // taken from the queue, not yet read
-	bad     badBudget
-	failed  error
-	waited  atomic.Int64
+	// current is the one that the caller has.
+	current *Batch
+
+	// next was taken from the queue, and is not read yet.
+	next *Batch
+
+	bad    badBudget
+	failed error
+	waited atomic.Int64
 }
 
 // defaultPrefetchBytes is LoaderConfig.PrefetchBytes' default.
@@ -181,7 +188,8 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 		return nil, l.failed
 	}
 	if l.current != nil {
-		l.free <- l.current // never blocks: there is room for every buffer
+		// There is room for every buffer, so this never blocks.
+		l.free <- l.current
 		l.current = nil
 	}
 	if l.next == nil {

@@ -70,9 +70,12 @@ type mixer struct {
 	seed   uint64
 	epoch  uint64
 	source rand.PCG
-	draw   *rand.Rand // of source
 
-	firstImage, firstTarget []float32 // of the batch, before they were mixed
+	// draw has source as its source.
+	draw *rand.Rand
+
+	// firstImage and firstTarget are the batch's, before they were mixed.
+	firstImage, firstTarget []float32
 }
 
 func newMixer(cfg LoaderConfig, l layout, shape Shape) *mixer {

@@ -84,7 +84,9 @@ func readIdxImages(s *source) (Shape, []byte, error) {
 		return Shape{}, nil, fmt.Errorf("data: %s: byte 0: got magic %#08x, want 0x00000803; it is not a file of idx images", s.name, magic)
 	}
 	n, rows, columns := binary.BigEndian.Uint32(h[4:]), binary.BigEndian.Uint32(h[8:]), binary.BigEndian.Uint32(h[12:])
-	size := uint64(n) * uint64(rows) * uint64(columns) // at most 2⁹⁶ in theory: check the factors first
+
+	// The product is at most 2⁹⁶ in theory, so the factors are checked first.
+	size := uint64(n) * uint64(rows) * uint64(columns)
 	if n > maxIdxImages || rows < 1 || rows > maxIdxSide || columns < 1 || columns > maxIdxSide || size >= maxIdxBytes {
 		return Shape{}, nil, fmt.Errorf("data: %s: byte 4: got %d images of %d×%d, want at most %d of 1×1 to %d×%d; the file is damaged: fetch it again",
 			s.name, n, rows, columns, maxIdxImages, maxIdxSide, maxIdxSide)

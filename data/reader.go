@@ -9,23 +9,33 @@ import (
 
 // Streams of random numbers of an example. Those of Augment are older and have the seed itself.
 const (
-	exampleStream = 1 + iota // of ExampleReader
-	mixStream                // of Mix
+	exampleStream = 1 + iota // for ExampleReader
+	mixStream                // for Mix
 )
 
 // A reader reads pieces of batches, one after the other. It belongs to one goroutine.
 type reader struct {
-	dataset  Dataset
-	examples ExampleReader // nil: the data set is none
-	cfg      LoaderConfig
-	layout   layout
+	dataset Dataset
+
+	// examples is nil if the data set is none.
+	examples ExampleReader
+
+	cfg    LoaderConfig
+	layout layout
 
 	augmenter augmenter
-	mixer     *mixer  // nil: nothing is mixed
-	pixels    []uint8 // of the image that is read
-	example   Example
-	source    rand.PCG
-	draw      *rand.Rand // of source
+
+	// mixer is nil if nothing is mixed.
+	mixer *mixer
+
+	// pixels are those of the image that is read.
+	pixels []uint8
+
+	example Example
+	source  rand.PCG
+
+	// draw has source as its source.
+	draw *rand.Rand
 }
 
 func newReader(dataset Dataset, cfg LoaderConfig, l layout, table [][256]float32) *reader {

@@ -12,7 +12,9 @@ import (
 // A source reads a file, through gzip where its first two bytes say so, and
 // counts the bytes that came out, so that an error can say where it was.
 type source struct {
-	name string // for errors: the path, and the member of an archive
+	// name is for errors: the path, and the member of an archive.
+	name string
+
 	r    io.Reader
 	file *os.File
 	at   int64

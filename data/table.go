@@ -122,8 +122,11 @@ type Rows struct {
 	Columns []Values
 
 	order []int
-	data  [][]byte // of each column of bytes
-	ends  [][]int
+
+	// data has that of each column of bytes.
+	data [][]byte
+
+	ends [][]int
 }
 
 // Values are those of one column. One of Floats, Ints and Bytes is set, by the column's kind; a row

@@ -106,10 +106,13 @@ type tokenFile struct {
 	object objects.Info
 	start  int64 // offset of the first token
 	width  int
-	n      int64      // tokens
-	array  *npy.Array // nil: unsigned numbers of width bytes from start on
-	first  int        // number of its first window
-	count  int        // windows
+	n      int64 // tokens
+
+	// array is nil for unsigned numbers of width bytes from start on.
+	array *npy.Array
+
+	first int // number of its first window
+	count int // windows
 }
 
 // OpenTokens opens the files of tokens at a path or URL: one file, or several by a pattern in their

@@ -68,11 +68,14 @@ func ClassWeights(labels []int) []float64 {
 
 // A weighted data set is that of Weighted.
 type weighted struct {
-	dataset  Dataset
-	examples ExampleReader // dataset; nil: it is none
-	draws    int
-	alias    alias
-	sum      uint64 // of the weights
+	dataset Dataset
+
+	// examples is the dataset; nil: it is no ExampleReader.
+	examples ExampleReader
+
+	draws int
+	alias alias
+	sum   uint64 // all weights together
 }
 
 func (w *weighted) Len() int     { return w.draws }
@@ -161,7 +164,9 @@ type column struct{ own, other uint32 }
 
 func newAlias(weights []float64, sum float64) alias {
 	n := len(weights)
-	table, share := make(alias, n), make([]float64, n) // of a column
+
+	// table and share are those of a column.
+	table, share := make(alias, n), make([]float64, n)
 	var small, large []int
 	heaviest := 0
 	for i, w := range weights {

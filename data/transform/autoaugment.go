@@ -39,10 +39,12 @@ func (o op) signed() bool { return shearX <= o && o <= sharpness }
 // A reach is the most that the ops do.
 type reach struct {
 	shear     float64
-	translate func(side int) float64 // in pixels
-	rotate    float64                // in degrees
+	translate func(side int) float64 // takes and returns pixels
+	rotate    float64                // degrees
 	enhance   float64
-	bits      float64 // that posterize takes
+
+	// bits is how many posterize takes.
+	bits float64
 }
 
 var (

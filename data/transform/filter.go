@@ -12,10 +12,16 @@ import (
 type Filter uint8
 
 const (
-	Bilinear Filter = iota // a triangle over 2 pixels; the default
-	Bicubic                // a cubic over 4 pixels, with a = −0.5
-	Lanczos                // a windowed sinc over 6 pixels
-	Box                    // the mean of the pixels under the new one
+	// Bilinear is a triangle over 2 pixels, the default.
+	Bilinear Filter = iota
+
+	// Bicubic is a cubic over 4 pixels, with a = −0.5.
+	Bicubic
+
+	Lanczos // a windowed sinc over 6 pixels
+
+	// Box is the mean of the pixels under the new one.
+	Box
 )
 
 var filterNames = [...]string{"bilinear", "bicubic", "lanczos", "box"}

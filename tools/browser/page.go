@@ -17,8 +17,10 @@ import (
 
 // A View is how a person sees a page.
 type View struct {
-	Width, Height int  // of the page in pixels
-	Dark          bool // the system prefers dark colours
+	// Width and Height are the page's in pixels.
+	Width, Height int
+
+	Dark bool // the system prefers dark colours
 }
 
 // A Page is a tab with cookies and storage of its own. It belongs to one test and one goroutine.

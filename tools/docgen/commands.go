@@ -10,8 +10,12 @@ import (
 
 // A command is what a program says of one of its commands for --help.
 type command struct {
-	name     string // with the program and the commands above it
-	usage    string // in a few words
+	// name comes with the program and the commands above it.
+	name string
+
+	// usage is its purpose in a few words.
+	usage string
+
 	synopsis []string
 	text     string // the description, as it is printed
 	flags    []option
@@ -172,7 +176,8 @@ func parseFlagHelp(text string) (*command, error) {
 		line = strings.TrimRight(line, "\n")
 		switch name, isFlag := strings.CutPrefix(line, "  -"); {
 		case isFlag:
-			names, text, _ := strings.Cut(name, "\t") // a name of one letter has its text there
+			// A name of one letter has its text there.
+			names, text, _ := strings.Cut(name, "\t")
 			c.flags = append(c.flags, option{names: "--" + names, text: text})
 		case strings.HasPrefix(line, "    \t") && len(c.flags) > 0:
 			f := &c.flags[len(c.flags)-1]

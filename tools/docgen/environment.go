@@ -10,7 +10,9 @@ type environmentVariable struct {
 	name    string
 	meaning string
 	readBy  string
-	unset   string // what holds where it is not set
+
+	// unset is what holds where it is not set.
+	unset string
 }
 
 const (

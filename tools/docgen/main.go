@@ -35,8 +35,11 @@ func main() {
 
 // A generator writes regions.
 type generator struct {
-	root string // of the repository
-	bin  string // folder of the programs; "": regions of commands stay as they are
+	// root is the repository's folder.
+	root string
+
+	// bin is the folder of the programs; empty: regions of commands stay as they are.
+	bin string
 }
 
 // reference is the folder of the pages.

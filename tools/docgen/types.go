@@ -18,7 +18,9 @@ import (
 // source parses a package's files, tests left out.
 func (g generator) source(folder string) (*token.FileSet, []*ast.File, error) {
 	set := token.NewFileSet()
-	entries, err := os.ReadDir(filepath.Join(g.root, folder)) // by name
+
+	// entries are by name.
+	entries, err := os.ReadDir(filepath.Join(g.root, folder))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,10 +63,12 @@ func (g generator) structOf(folder, name string) (*ast.StructType, error) {
 
 // A jsonField is a field as encoding/json sees it.
 type jsonField struct {
-	goName, name string // empty: the fields of an embedded struct
-	kind         string
-	optional     bool
-	comment      string
+	// goName and name are empty for the fields of an embedded struct.
+	goName, name string
+
+	kind     string
+	optional bool
+	comment  string
 }
 
 func jsonFields(st *ast.StructType) (fields []jsonField, err error) {

@@ -11,7 +11,9 @@ import (
 
 // A Module is one of the repository's, as its go.mod says.
 type Module struct {
-	Folder   string // from the repository's root, with slashes; "." for the root module
+	// Folder is from the repository's root, with slashes. It is "." for the root module.
+	Folder string
+
 	Path     string
 	Go       string // the least version of Go
 	Requires []Requirement

@@ -13,7 +13,9 @@ import (
 // goroutine at a time.
 type jpegDecoder struct {
 	jpeg.Decoder
-	rows [4][]uint8 // a row of each component, a sample for each pixel
+
+	// rows has a row of each component, with a sample for each pixel.
+	rows [4][]uint8
 }
 
 var jpegDecoders = sync.Pool{New: func() any { return new(jpegDecoder) }}

@@ -32,9 +32,14 @@ type Color uint8
 const (
 	Grey  Color = iota // one plane
 	YCbCr              // luminance and two of chroma
-	RGB                // as it is
-	CMYK               // inverted, as Adobe's programs store it
-	YCCK               // inverted CMY as luminance and chroma, and inverted black
+
+	// RGB is taken as it is.
+	RGB
+
+	CMYK // inverted, as Adobe's programs store it
+
+	// YCCK is inverted CMY as luminance and chroma, and inverted black.
+	YCCK
 )
 
 // A Header is what an image says of itself before its first scan.
@@ -69,14 +74,25 @@ type Decoder struct {
 
 	in bits
 
-	components            []component
-	across, down          int // samples of an MCU in pixels / 8: the largest h and v
-	mcusWide, mcusHigh    int
-	quant                 [4][64]uint16 // in the order of the codes
-	haveQuant             [4]bool
-	tables                [2][4]table // DC and AC
-	restart               int         // MCUs between restarts; 0 is none
-	adobe                 int         // its transform; −1 without its marker
+	components []component
+
+	// across and down are the samples of an MCU in pixels / 8: the largest h and v.
+	across, down int
+
+	mcusWide, mcusHigh int
+
+	// quant is in the order of the codes.
+	quant [4][64]uint16
+
+	haveQuant [4]bool
+	tables    [2][4]table // DC and AC
+
+	// restart is the MCUs between restarts; 0: there are none.
+	restart int
+
+	// adobe is that marker's transform; −1: the image has no such marker.
+	adobe int
+
 	jfif                  bool
 	haveFrame, scanned    bool
 	part                  Part
@@ -94,8 +110,11 @@ type component struct {
 	wide, high, stride int
 	dc, ac             int // its tables in this scan
 	last               int16
-	coefficients       []int16 // of all blocks; for progressive images
-	scanned            bool    // its means were in a scan
+
+	// coefficients are those of all blocks, for progressive images.
+	coefficients []int16
+
+	scanned bool // its means were in a scan
 	// The blocks that are needed: from left to right and top to bottom, inclusive.
 	left, right, top, bottom int
 }

@@ -23,11 +23,18 @@ import (
 
 // An Array is one array. Its methods may be called from several goroutines at once.
 type Array struct {
-	name      string // for errors: the file's, and the array's in an archive
-	store     objects.Store
-	object    objects.Info
-	memory    []byte // all of the file, in place of store and object
-	offset    int64  // of the first number, in the object or in memory
+	// name is for errors: the file's, and the array's in an archive.
+	name string
+
+	store  objects.Store
+	object objects.Info
+
+	// memory is all of the file, in place of store and object.
+	memory []byte
+
+	// offset is that of the first number, in the object or in memory.
+	offset int64
+
 	dtype     DType
 	big       bool
 	shape     []int

@@ -58,7 +58,10 @@ func (t DType) String() string {
 // A header is what the first bytes of a .npy file say.
 type header struct {
 	dtype DType
-	big   bool // the bytes of a number come the largest first
+
+	// big says that the bytes of a number come the largest first.
+	big bool
+
 	shape []int
 	start int // offset of the first number
 }

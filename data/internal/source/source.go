@@ -54,9 +54,13 @@ type Example struct {
 
 // A BadError is of an example that is damaged: the data is at fault, not the storage.
 type BadError struct {
-	Example int    // its number in the source
-	Name    string // as Example.Name, with the offset where there is one
-	Err     error  // what is wrong, and what was wanted
+	Example int // its number in the source
+
+	// Name is as Example.Name, with the offset where there is one.
+	Name string
+
+	// Err says what is wrong, and what was wanted.
+	Err error
 }
 
 func (e *BadError) Error() string {

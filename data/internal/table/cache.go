@@ -20,7 +20,10 @@ type Cache struct {
 	// take.
 	used    int64
 	entries map[int]*entry
-	recent  list.List // of *entry that are decoded, the last used in front
+
+	// recent has each *entry that is decoded, the last used in front.
+	recent list.List
+
 	// room is closed and made anew when a block has been decoded or given up.
 	room    chan struct{}
 	decoded int

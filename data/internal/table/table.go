@@ -150,7 +150,10 @@ func Find(blocks []int, row int) int { return sort.SearchInts(blocks, row+1) - 1
 // join has the rows of several sources one after another.
 type join struct {
 	sources []Source
-	first   []int // block of each source's first one, and the number of blocks
+
+	// first has the block of each source's first one, and the number of blocks.
+	first []int
+
 	blocks  []int
 	columns []Column
 	print   string

@@ -15,18 +15,22 @@ import (
 
 // A Model is what the viewer read. Times are in milliseconds.
 type Model struct {
-	Processes []Process // in the order in which the viewer shows them
-	Flows     []Flow
-	Warnings  []string
-	Metadata  map[string]any
+	// Processes are in the order in which the viewer shows them.
+	Processes []Process
+
+	Flows    []Flow
+	Warnings []string
+	Metadata map[string]any
 }
 
 // A Process is a group of lanes.
 type Process struct {
-	ID      int
-	Name    string
-	Labels  []string // beside the name
-	Threads []Thread // in the order in which the viewer shows them
+	ID     int
+	Name   string
+	Labels []string // beside the name
+
+	// Threads are in the order in which the viewer shows them.
+	Threads []Thread
 }
 
 // A Thread is a lane.

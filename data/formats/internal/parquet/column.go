@@ -20,8 +20,11 @@ type decoder struct {
 	// left is how many bytes more the values may take.
 	left int64
 
-	out  table.Values
-	row  int // of the next page
+	out table.Values
+
+	// row is that of the next page.
+	row int
+
 	dict dictionary
 	// page, levels, indexes and raw are used again for each page.
 	page    []byte

@@ -32,15 +32,25 @@ type footer struct {
 
 // An element is a node of the schema, in depth-first order.
 type element struct {
-	name       string
-	physical   int // −1: a group
-	length     int // of a fixed-length value
+	name string
+
+	// physical is −1 for a group.
+	physical int
+
+	// length is that of a fixed-length value.
+	length int
+
 	repetition int
 	children   int
-	converted  int // −1: none
-	logical    int // the number of the logical type; 0: none
-	scale      int
-	unsigned   bool
+
+	// converted is −1 if there is none.
+	converted int
+
+	// logical is the number of the logical type; 0: there is none.
+	logical int
+
+	scale    int
+	unsigned bool
 }
 
 // A group is a row group.
@@ -305,7 +315,8 @@ func parsePageHeader(b []byte) (h pageHeader, n int, err error) {
 				case 2:
 					h.encoding = t.int32(kind)
 				case 3:
-					if kind == kindTrue || kind == kindFalse { // of a dictionary: whether it is sorted
+					// A dictionary says whether it is sorted.
+					if kind == kindTrue || kind == kindFalse {
 						return
 					}
 					h.levelEncoding = t.int32(kind)

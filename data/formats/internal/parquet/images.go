@@ -25,10 +25,13 @@ var (
 
 // images is a source of the images in a table.
 type images struct {
-	rows    table.Source
-	cache   *table.Cache
-	names   []string // of the files
-	first   []int    // rows of the files
+	rows  table.Source
+	cache *table.Cache
+
+	// names are those of the files.
+	names []string
+
+	first   []int // rows of the files
 	labels  bool
 	numbers bool // the labels are Ints
 	classes []string

@@ -143,7 +143,9 @@ func (t *thrift) list(kind byte, element func(kind byte)) {
 	if n == 15 {
 		n = t.varint()
 	}
-	if n > uint64(len(t.b)-t.at) { // an element has a byte at least
+
+	// An element has a byte at least.
+	if n > uint64(len(t.b)-t.at) {
 		t.fail("got a list of %d, want at most the %d bytes that are left", n, len(t.b)-t.at)
 		return
 	}

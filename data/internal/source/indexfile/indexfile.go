@@ -123,10 +123,13 @@ func Save(place sidecar.Place, format string, index []byte) (path string, err er
 // A Tally counts the indices that were made as a data set was opened. It may be used by several
 // goroutines at once.
 type Tally struct {
-	mu     sync.Mutex // guards the rest
-	made   int
-	first  string // the path of one that was kept, the same whoever was first
-	failed error  // why one could not be kept
+	mu   sync.Mutex // guards the rest
+	made int
+
+	// first is the path of one that was kept, the same whoever was first.
+	first string
+
+	failed error // why one could not be kept
 }
 
 // Add counts an index, with what Save returned.

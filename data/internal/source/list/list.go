@@ -42,8 +42,11 @@ type Config struct {
 
 // A Source has the images of a list.
 type Source struct {
-	images  objects.Store
-	own     objects.Store // what Close closes; nil: nothing
+	images objects.Store
+
+	// own is what Close closes; nil: nothing is closed.
+	own objects.Store
+
 	file    string
 	classes []string
 	objects manifest.Manifest

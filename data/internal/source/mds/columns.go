@@ -16,10 +16,15 @@ import (
 
 // A column is one of a shard's.
 type column struct {
-	name     string
-	encoding string // without arguments
-	args     string // what follows the encoding's colon
-	size     int64  // of a value; 0: each value has its own
+	name string
+
+	// encoding comes without arguments.
+	encoding string
+
+	args string // what follows the encoding's colon
+
+	// size is that of a value; 0: each value has its own.
+	size int64
 }
 
 func (s *shardInfo) columns() []column {

@@ -115,7 +115,8 @@ func (s *shardInfo) check() error {
 
 // compression is the name of the decompressor; empty: none.
 func (s *shardInfo) compression() string {
-	name, _, _ := strings.Cut(s.Compression, ":") // "zstd:11" has a level
+	// A name such as "zstd:11" has a level.
+	name, _, _ := strings.Cut(s.Compression, ":")
 	switch name {
 	case "gz":
 		return "gzip"

@@ -61,14 +61,22 @@ type Source struct {
 
 // A shard is one of index.json.
 type shard struct {
-	info    shardInfo
-	object  objects.Info // the file that is read: raw, or compressed
-	zipped  bool
-	first   int      // number of its first example
-	offsets []uint32 // of the samples, and the end of the last; nil: zipped
+	info shardInfo
+
+	// object is the file that is read: raw, or compressed.
+	object objects.Info
+
+	zipped bool
+	first  int // number of its first example
+
+	// offsets are those of the samples, and the end of the last; nil: the file is zipped.
+	offsets []uint32
+
 	columns []column
 	image   int
-	label   int // −1: none
+
+	// label is −1 if there is none.
+	label int
 }
 
 // Open reads index.json and the tables of the shards.

@@ -27,7 +27,9 @@ type wholeShards struct {
 
 // A wholeEntry is one shard, or the loading of it.
 type wholeEntry struct {
-	done  chan struct{} // closed when shard or err is set
+	// done is closed when shard or err is set.
+	done chan struct{}
+
 	shard *wholeShard
 	err   error
 	used  int64

@@ -21,9 +21,14 @@ type Reader struct {
 	ctx    context.Context
 	store  objects.Store
 	object objects.Info
-	stream *objects.Reader // nil: local
+
+	// stream is nil if the file is local.
+	stream *objects.Reader
+
 	window []byte
-	start  int64 // of the window
+
+	// start is that of the window.
+	start int64
 }
 
 // New makes a reader, which reads until ctx ends.

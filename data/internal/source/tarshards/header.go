@@ -23,15 +23,24 @@ const (
 type head struct {
 	name string
 	size int64
-	kind byte // '0' a file, '5' a directory, 'L' a long name, 'x' PAX records, ...
+
+	// kind is '0' for a file, '5' for a directory, 'L' for a long name, 'x' for PAX records, and so
+	// on.
+	kind byte
 }
 
 // The kinds of heads that need more than a glance.
 const (
-	kindFile       = '0'
-	kindLongName   = 'L' // GNU: the data are the name of the next member
-	kindLongLink   = 'K'
-	kindPax        = 'x' // the data are records of the next member
+	kindFile = '0'
+
+	// kindLongName is GNU's: the data are the name of the next member.
+	kindLongName = 'L'
+
+	kindLongLink = 'K'
+
+	// kindPax says that the data are records of the next member.
+	kindPax = 'x'
+
 	kindPaxGlobal  = 'g'
 	kindSparse     = 'S' // GNU: a file with holes
 	kindContiguous = '7'
@@ -60,7 +69,8 @@ func parseHead(b *[blockSize]byte) (h head, zero bool, err error) {
 		h.kind = kindFile
 	}
 	if h.kind == kindFile && strings.HasSuffix(h.name, "/") {
-		h.kind = '5' // as archives older than POSIX write directories
+		// Archives older than POSIX write directories in this way.
+		h.kind = '5'
 	}
 	if h.kind >= '1' && h.kind <= '6' {
 		// Links, devices and directories have no data, whatever their size says.
@@ -128,7 +138,9 @@ var errSparse = errors.New("a file with holes (a sparse one) has its data in pie
 // A pax has what PAX records say of the next member.
 type pax struct {
 	path string
-	size int64 // −1: not said
+
+	// size is −1 if it is not said.
+	size int64
 }
 
 // parsePax reads records of the form "length key=value\n".

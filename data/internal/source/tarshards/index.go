@@ -159,11 +159,20 @@ const (
 
 // An entry is what is kept of a sample: 20 bytes, and its key.
 type entry struct {
-	image     uint32 // the block of the image's first byte
+	// image is the block of the image's first byte.
+	image uint32
+
 	imageSize uint32
-	label     int32  // the block of the label's first byte, less image
-	labelSize uint32 // 20 bits; above them kindBits of a label's kind, above them the place of the extension
-	keyEnd    uint32 // where the key ends in the shard's keys; it begins where the one before ends
+
+	// label is the block of the label's first byte, less image.
+	label int32
+
+	// labelSize has 20 bits. Above them are kindBits of a label's kind, and above those the place
+	// of the extension.
+	labelSize uint32
+
+	// keyEnd is where the key ends in the shard's keys. It begins where the one before ends.
+	keyEnd uint32
 }
 
 const (
@@ -186,7 +195,9 @@ func (e *entry) extension() int { return int(e.labelSize >> (labelBits + kindBit
 // A builder makes the entries of a shard of its members in order.
 type builder struct {
 	images, labels []string // extensions, best first
-	maybe          bool     // a label in JSON may be missing
+
+	// maybe says that a label in JSON may be missing.
+	maybe bool
 
 	entries []entry
 	keys    []byte

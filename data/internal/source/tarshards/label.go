@@ -76,7 +76,8 @@ func parseJSON(text []byte, field string, maybe bool) ([]float32, error) {
 		}
 		labels, err := numbers(value)
 		if err != nil && maybe {
-			continue // a class by its name, beside others
+			// A class has its name here beside others.
+			continue
 		}
 		return labels, err
 	}

@@ -12,7 +12,10 @@ import (
 // A member is a file in a shard.
 type member struct {
 	name string
-	data int64 // offset of its first byte in the shard, a multiple of 512
+
+	// data is the offset of its first byte in the shard, a multiple of 512.
+	data int64
+
 	size int64
 }
 
@@ -26,7 +29,9 @@ func scan(ctx context.Context, store objects.Store, shard objects.Info, found fu
 	at := func(off int64, err error) error {
 		return fmt.Errorf("%s: %s: at byte %d: %w", store.URL(), shard.Name, off, err)
 	}
-	var longName string // of the next member
+
+	// longName is that of the next member.
+	var longName string
 	next := pax{size: -1}
 	for off := int64(0); ; {
 		if off == shard.Size {

@@ -26,13 +26,18 @@ type WriterConfig struct {
 
 // A Writer writes samples into shards that follow each other. The same samples make the same bytes.
 type Writer struct {
-	cfg    WriterConfig
-	shards int // that were begun
-	file   io.WriteCloser
-	tar    *tar.Writer
-	count  int
-	size   int64
-	keys   map[string]bool // of the shard that is open
+	cfg WriterConfig
+
+	// shards is how many were begun.
+	shards int
+
+	file  io.WriteCloser
+	tar   *tar.Writer
+	count int
+	size  int64
+
+	// keys are those of the shard that is open.
+	keys map[string]bool
 }
 
 // A Member is a part of a sample: its bytes are stored as key.Extension.

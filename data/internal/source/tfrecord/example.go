@@ -20,8 +20,12 @@ import (
 
 // A feature is a list of one kind. The bytes are those of the message.
 type feature struct {
-	kind protowire.Number // 1 bytes, 2 floats, 3 integers; 0: an empty feature
-	list [][]byte         // messages of the list: more than one are one after the other
+	// kind is 1 for bytes, 2 for floats, 3 for integers; 0: the feature is empty.
+	kind protowire.Number
+
+	// list has the messages of the list. If there are more than one, they follow one after the
+	// other.
+	list [][]byte
 }
 
 var errWire = errors.New("the record is no tf.train.Example")

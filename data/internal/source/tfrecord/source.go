@@ -81,9 +81,11 @@ type Source struct {
 
 // A file is one TFRecord file.
 type file struct {
-	info    objects.Info
-	first   int     // number of its first example
-	offsets []int64 // of the records, and the end of the last
+	info  objects.Info
+	first int // number of its first example
+
+	// offsets are those of the records, and the end of the last.
+	offsets []int64
 }
 
 func (f *file) len() int { return len(f.offsets) - 1 }
@@ -329,8 +331,11 @@ func (s *Source) parse(data []byte, e *source.Example) error {
 // A choice finds the first of some keys that an example has; of a key that is there twice the last
 // counts, as in protobuf.
 type choice struct {
-	keys    []string
-	key     int // −1: none yet
+	keys []string
+
+	// key is −1 if there is none yet.
+	key int
+
 	feature feature
 }
 

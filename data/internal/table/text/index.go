@@ -37,12 +37,21 @@ type scanner struct {
 	// header is the file's first line, which must not come again; empty if it has none.
 	header []byte
 
-	marks  index
-	at     mark   // of the next byte
-	block  mark   // of the block under way
-	begin  mark   // of the row under way
-	inside bool   // a quoted field
-	part   []byte // of the row under way, from earlier pieces
+	marks index
+
+	// at is the mark of the next byte.
+	at mark
+
+	// block is the mark of the block under way.
+	block mark
+
+	// begin is the mark of the row under way.
+	begin mark
+
+	inside bool // a quoted field
+
+	// part is that of the row under way, from earlier pieces.
+	part []byte
 }
 
 // add takes the next bytes of the file.

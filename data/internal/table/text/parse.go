@@ -33,8 +33,10 @@ type parser struct {
 
 // A fieldError is of a field or a row.
 type fieldError struct {
-	column int // from 0; −1: the row
-	err    error
+	// column is from 0; −1: it is the row.
+	column int
+
+	err error
 }
 
 // block parses rows; where begins says where they lie in the file.

@@ -45,7 +45,9 @@ func open(ctx context.Context, store objects.Store, object objects.Info, cfg tab
 		return nil, err
 	}
 	first := scanner{limits: most, name: s.name, quotes: s.quotes}
-	if bytes.HasPrefix(head, []byte("\ufeff")) { // as some programs begin a file of UTF-8
+
+	// Some programs begin a file of UTF-8 so.
+	if bytes.HasPrefix(head, []byte("\ufeff")) {
 		first.at.offset = int64(len("\ufeff"))
 		first.begin, first.block = first.at, first.at
 		head = head[len("\ufeff"):]
@@ -168,7 +170,8 @@ func (s *source) infer(head []byte) {
 		text := trim(record)
 		fields, err := s.fields(text)
 		if len(text) == 0 || err != nil || len(fields) != len(of) {
-			continue // a wrong one is an error when it is read
+			// A wrong one is an error when it is read.
+			continue
 		}
 		for c, f := range fields {
 			if s.isNull([]byte(f)) {
@@ -199,7 +202,9 @@ func (s *source) infer(head []byte) {
 func (s *source) makeIndex(ctx context.Context, first *scanner, cfg table.Config) error {
 	key := table.Digest(s.store.URL(), s.object.Name, fmt.Sprint(s.object.Size, first.at.offset, s.quotes), s.object.Version)
 	file := ""
-	if s.object.Version != "" { // else a file that was changed in place would go unseen
+
+	// Without a version a file that was changed in place would go unseen.
+	if s.object.Version != "" {
 		file = place(cfg.IndexDir, key, s.object.Size)
 	}
 	if file != "" {

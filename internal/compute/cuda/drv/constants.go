@@ -73,12 +73,11 @@ const (
 	MaxThreadsPerBlock FuncAttribute = 0 // CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
 	SharedBytes        FuncAttribute = 1 // CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
 
-	// LocalBytes is CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES. Above 0 registers are spilled.
-	LocalBytes FuncAttribute = 3
+	// LocalBytes is above 0 if registers are spilled.
+	LocalBytes FuncAttribute = 3 // CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES
 
 	Registers FuncAttribute = 4 // CU_FUNC_ATTRIBUTE_NUM_REGS
 
-	// MaxDynamicShared is CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. It may be set, up to
-	// SharedOptIn.
-	MaxDynamicShared FuncAttribute = 8
+	// MaxDynamicShared may be set, up to SharedOptIn.
+	MaxDynamicShared FuncAttribute = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 )

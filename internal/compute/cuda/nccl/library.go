@@ -30,8 +30,8 @@ const (
 	Max Op = 2 // ncclMax
 	Min Op = 3 // ncclMin
 
-	// Avg is ncclAvg: the sum divided by the number of ranks, for floating point numbers.
-	Avg Op = 4
+	// Avg is the sum divided by the number of ranks, for floating point numbers.
+	Avg Op = 4 // ncclAvg
 )
 
 const (
