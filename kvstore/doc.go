@@ -166,6 +166,8 @@ type Store interface {
 	LocalSteps() int
 	// Generation is the version of the membership; 1 in a store within the process.
 	Generation() uint64
+	// JobRun says which training the job belongs to.
+	JobRun() Run
 
 	// Close leaves the job: this worker is done, and the others go on without it. The servers
 	// end when all workers have left. With backups it waits, for up to 5 s, until these have
@@ -298,12 +300,18 @@ type Checkpoints interface {
 	SetResiduals(ctx context.Context, r Residuals) error
 }
 
+// A Leaver can end its part in a job. A Store is one.
+type Leaver interface {
+	Close() error
+	Abort(cause error) error
+}
+
 // Leave ends a worker's part in the job: with Close if err is nil or ErrRemoved, so that the others
 // go on, else with Abort. It returns err, joined with the error of Close or Abort. If err has
 // ErrFinal in its chain, launch hears of it as by Final:
 //
 //	defer func() { err = kvstore.Leave(kv, err) }()
-func Leave(s Store, err error) error {
+func Leave(s Leaver, err error) error {
 	switch {
 	case err == nil:
 		return s.Close()

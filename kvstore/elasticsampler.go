@@ -72,8 +72,9 @@ func (c *SamplerConfig) Validate() error {
 // job of one worker, and in an asynchronous store, which has no step that all workers have in
 // common, the shares stay as they are. An ElasticSampler belongs to one goroutine.
 type ElasticSampler struct {
-	store Store
-	cfg   SamplerConfig
+	job     samplerJob
+	weigher samplerWeigher
+	cfg     SamplerConfig
 	// roll is nil where the workers stay as they are.
 	roll *rollcall.Roll
 	err  error
@@ -107,6 +108,22 @@ type ElasticSampler struct {
 	inEpochs, inBatches bool
 }
 
+// A samplerJob is what an ElasticSampler needs of a Store to know which examples are whose.
+type samplerJob interface {
+	Rank() int
+	NumWorkers() int
+	Division() Division
+	AwaitPending(ctx context.Context) (uint64, error)
+	Arrive(ctx context.Context, a Arrival) error
+	Progress(steps, epoch uint64)
+}
+
+// A samplerWeigher makes the Pushers of its steps.
+type samplerWeigher interface {
+	Weighted(weight float32, counted bool) Pusher
+	Step(PushOptions) Pusher
+}
+
 // NewElasticSampler returns once this worker counts: at once, unless it joins a running job. Every
 // worker calls it once, when it has initialised all keys, and pulls their values after it.
 // ErrRemoved is in the error's chain if this worker was asked to leave before it counted,
@@ -120,7 +137,7 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 	}
 	// Sums with the batch do not overflow then.
 	cfg.Batch = min(cfg.Batch, cfg.Examples)
-	s := &ElasticSampler{store: store, cfg: cfg, epoch: cfg.First, batch: make([]int, cfg.Batch)}
+	s := &ElasticSampler{job: store, weigher: store, cfg: cfg, epoch: cfg.First, batch: make([]int, cfg.Batch)}
 	switch kind := store.Type(); {
 	case kind == "dist_sync" || kind == "dist_device_sync":
 		var err error
@@ -189,7 +206,7 @@ func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 			}
 			s.batch = s.batch[:s.next.Next(s.batch[:s.cfg.Batch])]
 			if n := len(s.batch); s.pusher == nil || s.weight != n {
-				s.pusher, s.weight = s.store.Weighted(float32(n), s.roll != nil), n
+				s.pusher, s.weight = s.weigher.Weighted(float32(n), s.roll != nil), n
 			}
 			if !yield(s.batch) || s.err != nil {
 				return
@@ -217,7 +234,7 @@ func (s *ElasticSampler) Weighted(weight float32) Pusher {
 	if s.pusher == nil {
 		return noStep{}
 	}
-	return s.store.Step(PushOptions{Weight: weight, Examples: s.weight, Counted: s.roll != nil})
+	return s.weigher.Step(PushOptions{Weight: weight, Examples: s.weight, Counted: s.roll != nil})
 }
 
 // noStep is the Pusher before the first step.
@@ -248,7 +265,7 @@ func (s *ElasticSampler) finish(ctx context.Context) error {
 	s.used += len(s.batch)
 	s.step++
 	s.steps++
-	s.store.Progress(s.steps, uint64(s.epoch))
+	s.job.Progress(s.steps, uint64(s.epoch))
 	change, err := false, ctx.Err()
 	if err == nil && s.roll != nil {
 		change, err = s.roll.Call(ctx)
@@ -264,15 +281,15 @@ func (s *ElasticSampler) finish(ctx context.Context) error {
 
 // change makes the pending change: every worker does after the same step.
 func (s *ElasticSampler) change(ctx context.Context) error {
-	number, err := s.store.AwaitPending(ctx)
+	number, err := s.job.AwaitPending(ctx)
 	if err != nil {
 		return err
 	}
-	err = s.store.Arrive(ctx, Arrival{Change: number, Steps: s.steps, Epoch: uint64(s.epoch), Step: s.step, Used: uint64(s.used), Earlier: s.earlier, Order: s.own.Order().String()})
+	err = s.job.Arrive(ctx, Arrival{Change: number, Steps: s.steps, Epoch: uint64(s.epoch), Step: s.step, Used: uint64(s.used), Earlier: s.earlier, Order: s.own.Order().String()})
 	if err != nil {
 		return err
 	}
-	d := s.store.Division()
+	d := s.job.Division()
 	if d.Epoch != uint64(s.epoch) || d.Steps != s.steps {
 		return fmt.Errorf("the new division is of epoch %d after %d steps, want epoch %d after %d", d.Epoch, d.Steps, s.epoch, s.steps)
 	}
@@ -312,9 +329,9 @@ func (s *ElasticSampler) nextEpoch() {
 
 // divide finds out which examples are this worker's.
 func (s *ElasticSampler) divide() error {
-	s.workers = s.store.NumWorkers()
+	s.workers = s.job.NumWorkers()
 	var err error
-	if s.own, err = s.part(s.store.Rank()); err != nil {
+	if s.own, err = s.part(s.job.Rank()); err != nil {
 		return err
 	}
 	s.next, s.used = nil, 0

@@ -12,12 +12,13 @@ type Run struct {
 }
 
 // RunOf is the run of the store's job.
-func RunOf(s Store) Run {
-	if own, ok := s.(*store); ok {
-		if n, ok := own.membership.node.(runMember); ok {
-			id, again := n.Run()
-			return Run{id, again}
-		}
+func RunOf(s Store) Run { return s.JobRun() }
+
+// JobRun says which training the job belongs to; none within this process.
+func (m *membership) JobRun() Run {
+	if n, ok := m.node.(runMember); ok {
+		id, again := n.Run()
+		return Run{id, again}
 	}
 	return Run{}
 }
