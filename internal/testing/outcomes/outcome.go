@@ -76,6 +76,9 @@ func play(p *Plan, latency time.Duration, cores Cores, trace bool) *Outcome {
 
 // finish lets a job end that has not: training is over, or it is told to end.
 func (w *world) finish() {
+	if w.stuck {
+		return
+	}
 	for _, way := range []struct {
 		name string
 		do   func()
@@ -96,6 +99,9 @@ func (w *world) finish() {
 		w.rests = append(w.rests, "the job does not end")
 		return
 	}
+	if w.stuck {
+		return
+	}
 	r := w.launcher.Result()
 	text := fmt.Sprintf("end: exit code %d, %s", r.Code, r.Phase)
 	for _, x := range []string{r.Failure, r.Culprit} {
@@ -109,6 +115,9 @@ func (w *world) finish() {
 
 // note notes what is there at a rest.
 func (w *world) note(after string) {
+	if w.stuck {
+		return
+	}
 	text := []string{after + ":"}
 	for _, k := range w.commands {
 		text = append(text, fmt.Sprintf("[%s: %s]", k.text, k.answer))

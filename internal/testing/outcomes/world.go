@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
@@ -31,6 +30,8 @@ type world struct {
 
 	launcher Launcher
 	over     bool
+	// stuck says that the cores did something again and again at the same moment.
+	stuck bool
 	// latency is how long each message between launcher and scheduler takes.
 	latency  time.Duration
 	link     link
@@ -191,8 +192,11 @@ func (w *world) run(limit time.Time, done func() bool) {
 		}
 		if next.After(w.now) {
 			w.now, same = next, 0
-		} else if same++; same > 100_000 {
-			panic(fmt.Sprintf("seed %d: time stands still at %v:\n%s", w.plan.Seed, w.now.Sub(w.begun), strings.Join(w.trace[max(0, len(w.trace)-40):], "\n")))
+		} else if same++; same > 20_000 {
+			who := []string{"", "processes and requests", "the launcher", "the scheduler"}[who]
+			w.say("time stands still for %s", who)
+			w.rests, w.over, w.stuck = append(w.rests, "time stands still for "+who), true, true
+			return
 		}
 		switch who {
 		case 0:
