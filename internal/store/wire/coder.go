@@ -213,6 +213,13 @@ func (c *coder) u64(v *uint64) {
 	}
 }
 
+func (c *coder) code(v *Code) {
+	u := uint16(*v)
+	if c.u16(&u); c.decoding {
+		*v = Code(u)
+	}
+}
+
 func (c *coder) i32(v *int32) {
 	u := uint32(*v)
 	if c.u32(&u); c.decoding {

@@ -13,9 +13,7 @@ func (m *Ack) fields(c *coder) {
 func (m *Nack) Kind() Kind { return KindNack }
 
 func (m *Nack) fields(c *coder) {
-	code := uint16(m.Code)
-	c.u16(&code)
-	m.Code = Code(code)
+	c.code(&m.Code)
 	c.u64(&m.Generation)
 	c.string(&m.Text)
 }

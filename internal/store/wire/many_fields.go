@@ -27,10 +27,8 @@ func (m *PushedMany) fields(c *coder) {
 	reusedList(c, &m.Refused, 18, MaxPushes)
 	for i := range m.Refused {
 		r := &m.Refused[i]
-		code := uint16(r.Code)
 		c.u32(&r.Index)
-		c.u16(&code)
-		r.Code = Code(code)
+		c.code(&r.Code)
 		c.u64(&r.Generation)
 		c.string(&r.Text)
 	}
