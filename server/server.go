@@ -33,9 +33,13 @@ type Config struct {
 	// Default: os.Getenv.
 	Env func(name string) string
 
-	MaxShards int           // maximum number of shards, backups included. Default: 2 Mi
-	MaxBytes  int64         // maximum size of all values and indices of rows together, without optimizer state. Default: 16 GiB
-	MaxWait   time.Duration // maximum time that a request waits, whatever it asks for. Default: 1 h
+	// MaxShards is the maximum number of shards, backups included. Default: 2 Mi.
+	MaxShards int
+	// MaxBytes is the maximum size of all values and indices of rows together, without
+	// optimizer state. Default: 16 GiB.
+	MaxBytes int64
+	// MaxWait is the maximum time that a request waits, whatever it asks for. Default: 1 h.
+	MaxWait time.Duration
 	// ExplainAfter is how long a request waits before the log says, from time to time, whom it
 	// waits for. Default: 5 s.
 	ExplainAfter time.Duration

@@ -46,7 +46,8 @@ type Config struct {
 
 // A Forwarded is a sum on its way to the shard's server.
 type Forwarded struct {
-	Push    wire.Push // Generation and Rank are filled in by Forward
+	// Push is the gradient. Forward fills in its Generation and Rank.
+	Push    wire.Push
 	Payload []byte
 	// Value is the answer, and Got its payload, in Into.
 	Value wire.Value
@@ -63,7 +64,8 @@ func (f *Forwarded) Explain(waiting func() string) { f.waiting.Store(&waiting) }
 // shard. Shards are spread by a hash, since large keys may come at regular distances.
 func Leader(key uint64, shard uint32, n int) int {
 	x := key<<20 ^ uint64(shard)
-	x ^= x >> 33 // the finalizer of MurmurHash3
+	// This is the finalizer of MurmurHash3.
+	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
 	x ^= x >> 33
 	x *= 0xc4ceb9fe1a85ec53

@@ -15,26 +15,39 @@ import (
 // A sums is the leader's state of one shard in one membership: the rounds whose gradients are being
 // added up.
 type sums struct {
-	s       *Server // immutable, as all up to mu
-	key     uint64
-	shard   uint32
-	n       int // values
+	// s and all up to mu do not change.
+	s     *Server
+	key   uint64
+	shard uint32
+	// n is the number of values.
+	n       int
 	members []member
 	own     int
 
-	mu      sync.Mutex // guards all below, and the rounds
-	over    error      // not nil: the membership is another one
-	rounds  []*round
-	settled map[uint64]uint64 // by node: its newest push in a round that has ended, which this leader does not take again
-	absent  map[uint64]int    // by node: rounds in a row that were dissolved because it did not come
-	taken   map[uint64]int    // by node: payloads that are being received
-	apart   map[uint64]uint64 // by node: the number of the push with which it began to push for itself; not there: it comes
+	mu sync.Mutex // guards all below, and rounds
+	// over, unless nil, says that the membership is another one.
+	over   error
+	rounds []*round
+	// settled has, by node, its newest push in a round that has ended, which this leader does
+	// not take again.
+	settled map[uint64]uint64
+	// absent has, by node, how many rounds in a row were dissolved because it did not come.
+	absent map[uint64]int
+	// taken has, by node, how many payloads are being received.
+	taken map[uint64]int
+	// apart has, by node, the number of the push with which it began to push for itself. A node
+	// that is not there comes to the rounds.
+	apart map[uint64]uint64
 }
 
 // Limits for each shard.
 const (
-	maxRounds   = 4 // at once; a worker is at most one round ahead, and dissolved rounds wait for workers that are late
-	maxPayloads = 4 // of one worker, being received, waiting or being answered
+	// maxRounds is how many rounds there are at once: a worker is at most one round ahead, and
+	// dissolved rounds wait for workers that are late.
+	maxRounds = 4
+	// maxPayloads is how many payloads of one worker are being received, wait or are being
+	// answered.
+	maxPayloads = 4
 	// maxAbsent is how many rounds are dissolved for a worker that does not come before the
 	// leader stops to wait for it: most likely it cannot reach this process.
 	maxAbsent = 2
@@ -44,18 +57,25 @@ const (
 type round struct {
 	of     *sums
 	number uint64
-	first  *wire.Push // what the pushes of a round have in common is as in this one
-	slots  []slot     // by rank
-	here   int
-	sum    *shard.Adder
-	began  time.Time
-	timer  *time.Timer
-	state  state
-	done   chan struct{} // closed when the round is over
-	err    error         // with which all waiting workers are refused
-	out    Forwarded
-	answer *shard.Buffer // out's payload, while anybody reads it
-	using  int           // calls that wait or are being answered
+	// first is the first push that came. What the pushes of a round have in common is as in
+	// this one.
+	first *wire.Push
+	// slots are in the order of the ranks.
+	slots []slot
+	here  int
+	sum   *shard.Adder
+	began time.Time
+	timer *time.Timer
+	state state
+	// done is closed when the round is over.
+	done chan struct{}
+	// err is the error with which all waiting workers are refused.
+	err error
+	out Forwarded
+	// answer is out's payload, while anybody reads it.
+	answer *shard.Buffer
+	// using is the number of calls that wait or are being answered.
+	using int
 }
 
 type state uint8
@@ -69,11 +89,15 @@ const (
 
 type slot struct {
 	member
-	seq     uint64 // 0: none yet
-	push    wire.Contributor
-	codec   uint8
-	data    *shard.Buffer // until it is in the sum
-	lent    loan          // in place of data: where the gradient lies; until it is in the sum, or its worker no longer waits
+	// seq is 0 until the contribution has come.
+	seq   uint64
+	push  wire.Contributor
+	codec uint8
+	// data is the gradient until it is in the sum.
+	data *shard.Buffer
+	// lent is where the gradient lies, in place of data, until it is in the sum or its worker
+	// no longer waits.
+	lent    loan
 	added   bool
 	arrived time.Time
 }
@@ -110,15 +134,19 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 	case x == nil:
 		return nil, alone("node %d is not on this host", p.Node)
 	case r.state == dissolved:
-		x.seq = p.Seq // it has been told
+		// Its worker has been told.
+		x.seq = p.Seq
 		t.settled[p.Node] = p.Seq
 		t.forget(r)
 		if m := t.gone(); m != nil {
 			return nil, alone("round %d: %v pushes for itself", p.Round, m)
 		}
 		return nil, alone("round %d was dissolved", p.Round)
-	case x.seq == p.Seq: // it was sent before
-		if x.lent != nil { // over a connection that broke, most likely: what was lent there may be gone
+	case x.seq == p.Seq:
+		// It was sent before.
+		if x.lent != nil {
+			// Its connection has most likely broken, and what was lent over it may be
+			// gone.
 			x.data, x.lent = data, lent
 		} else {
 			data.Release()
@@ -161,7 +189,8 @@ func (t *sums) leave(p *wire.Push) error {
 		if r.number > p.Round || x == nil || x.seq != 0 {
 			continue
 		}
-		x.seq = p.Seq // it will not come to this round
+		// The push will not come to this round.
+		x.seq = p.Seq
 		if r.state == gathering {
 			r.dissolve(alone("round %d: %v pushes for itself", r.number, x.member))
 		} else {

@@ -24,15 +24,20 @@ type Server struct {
 	ctx        context.Context
 	cancel     context.CancelFunc
 	forwarding sync.WaitGroup
-	sent       atomic.Uint64 // sums that servers have taken
-	dissolved  atomic.Uint64 // rounds whose workers have pushed for themselves
+	// sent counts the sums that servers have taken.
+	sent atomic.Uint64
+	// dissolved counts the rounds whose workers have pushed for themselves.
+	dissolved atomic.Uint64
 
-	mu     sync.Mutex // guards all below; no sums' mutex is held while it is taken
+	// mu guards all below. No sums' mutex is held while it is taken.
+	mu     sync.Mutex
 	view   view
 	shards map[shardID]*sums
-	active int           // calls that wait or are being answered
-	idle   chan struct{} // closed when active is 0; nil: nobody waits for that
-	ended  bool
+	// active is the number of calls that wait or are being answered.
+	active int
+	// idle is closed when active is 0. Nil: no one waits for that.
+	idle  chan struct{}
+	ended bool
 }
 
 type shardID struct {
@@ -43,8 +48,10 @@ type shardID struct {
 // A view is the host's part of one membership.
 type view struct {
 	generation uint64
-	members    []member // in rank order; fewer than two: there is nothing to add up
-	own        int      // this worker's place among them
+	// members are in rank order. With fewer than two there is nothing to add up.
+	members []member
+	// own is this worker's place among the members.
+	own int
 }
 
 type member struct {
@@ -132,12 +139,14 @@ func (s *Server) Counts() (sent, dissolved uint64) { return s.sent.Load(), s.dis
 
 // A call is one worker's push.
 type call struct {
-	s     *Server
-	push  wire.Push
-	sums  *sums
-	data  *shard.Buffer
-	lent  loan // in place of data
-	taken bool // counted in sums.taken
+	s    *Server
+	push wire.Push
+	sums *sums
+	data *shard.Buffer
+	// lent is where the payload lies, in place of data.
+	lent loan
+	// taken says that the payload is counted in sums.taken.
+	taken bool
 	round *round
 	value wire.Value
 }
@@ -341,7 +350,8 @@ func (s *Server) Drop(r *transport.Request) {
 // Serve implements transport.Handler.
 func (s *Server) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
 	c, ok := r.Value.(*call)
-	if !ok { // without a payload
+	if !ok {
+		// A request without a payload has no memory yet.
 		c = &call{s: s}
 		if err := c.decode(r); err != nil {
 			return transport.Response{}, err

@@ -70,7 +70,8 @@ func (a *Authority) Issue(role, name string) (*Identity, error) {
 
 func template(job, name string) *x509.Certificate {
 	var serial [16]byte
-	rand.Read(serial[:]) // never fails
+	// It never fails.
+	rand.Read(serial[:])
 	now := time.Now()
 	return &x509.Certificate{
 		SerialNumber: new(big.Int).SetBytes(serial[:]),

@@ -31,8 +31,10 @@ const (
 	Scheduler = "scheduler"
 	Server    = "server"
 	Worker    = "worker"
-	Launcher  = "launcher" // and its control command
-	Agent     = "agent"    // that dialled in
+	// Launcher is the launcher, and its control command.
+	Launcher = "launcher"
+	// Agent is an agent that has dialled in.
+	Agent = "agent"
 )
 
 // An Identity is a process's certificate with its key, and that of the authority. It never changes

@@ -22,7 +22,8 @@ import (
 //	 5+a+b    32  seed of the process's Ed25519 key
 const (
 	encoding = 1
-	maxText  = 16 << 10 // no identity is longer
+	// maxText is longer than every identity.
+	maxText = 16 << 10
 )
 
 // Encode returns the identity as text of about 1,500 letters, for the environment of the process it

@@ -56,7 +56,8 @@ func (s *Shared) GoString() string { return s.String() }
 // Client is for the end that dials.
 func (s *Shared) Client() *tls.Config {
 	cfg := shared(s.dialer, s.acceptor)
-	cfg.InsecureSkipVerify = true // VerifyConnection checks the key, and always runs
+	// VerifyConnection checks the key, and always runs.
+	cfg.InsecureSkipVerify = true
 	return cfg
 }
 

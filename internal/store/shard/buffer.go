@@ -15,8 +15,10 @@ type Buffer struct {
 	words []uint64
 	pool  *Pool
 	class int
-	part  bool // part of a slab, which the collector frees only as a whole
-	empty bool // Sweep has returned its pages to the system; it reads as zeros
+	// part says that the words are part of a slab, which the collector frees only as a whole.
+	part bool
+	// empty says that Sweep has returned the pages to the system; they read as zeros.
+	empty bool
 }
 
 // Bytes returns the first n bytes.
@@ -46,24 +48,31 @@ func (b *Buffer) Release() {
 // concurrently. It keeps at most MaxIdle bytes; Buffers released beyond that are left to the
 // garbage collector, except those of shared memory. Sweep frees memory that is no longer needed.
 type Pool struct {
-	MaxIdle int64 // zero: 1 GiB
+	// MaxIdle bounds the bytes that are kept. Zero: 1 GiB.
+	MaxIdle int64
 	// Shared allocates buffers in memory that other processes of the host can map, so that they
 	// read values in place.
 	Shared bool
 
-	spare spareList // of the shards that use the pool
+	// spare is of the shards that use the pool.
+	spare spareList
 
-	mu    sync.Mutex // guards all below
-	free  [classes][]*Buffer
-	least [classes]int // by class: the smallest length of free since the last Sweep
-	idle  int64        // bytes of free whose pages are in memory
+	mu   sync.Mutex // guards all below
+	free [classes][]*Buffer
+	// least has, by class, the smallest length of free since the last Sweep.
+	least [classes]int
+	// idle is the bytes of free whose pages are in memory, and taken those that are in use.
+	idle  int64
 	taken int64
-	slab  []uint64 // the unused rest of the newest slab
-	slabs int      // words of all slabs
+	// slab is the unused rest of the newest slab.
+	slab []uint64
+	// slabs is the number of words of all slabs.
+	slabs int
 }
 
 const (
-	smallWords = 8 // up to which each size has a class of its own
+	// smallWords is the number of words up to which each size has a class of its own.
+	smallWords = 8
 	classes    = 4 * 64
 )
 
@@ -130,7 +139,9 @@ func (p *Pool) fresh(n int) (words []uint64, part bool) {
 	if n > len(p.slab) {
 		size := min(max(firstSlab, 4*n, p.slabs), slabWords)
 		slab := shm.Shared(size)
-		if slab == nil { // no shared memory on this system, or this process has reached its limit
+		if slab == nil {
+			// There is no shared memory on this system, or this process has reached its
+			// limit.
 			return make([]uint64, n), false
 		}
 		p.slab = slab
@@ -149,7 +160,8 @@ func (p *Pool) Sweep() (given int64) {
 	for class := range p.free {
 		p.mu.Lock()
 		n := p.least[class]
-		spare := slices.Clone(p.free[class][:n]) // the oldest in the list: Get takes the newest
+		// Get takes the newest of the list, so these are the oldest.
+		spare := slices.Clone(p.free[class][:n])
 		p.free[class] = slices.Delete(p.free[class], 0, n)
 		p.least[class] = len(p.free[class])
 		p.mu.Unlock()

@@ -31,11 +31,13 @@ func PayloadSize(codec uint8, n int) (least, most int, err error) {
 
 // A payload is a contribution's data, as received.
 type payload struct {
-	data      *Buffer
-	count     int // rows of a shard of rows; bytes of wire.CodecTopK
+	data *Buffer
+	// count is rows of a shard of rows, or bytes of wire.CodecTopK.
+	count     int
 	threshold float32
 	codec     uint8
-	lent      bool // the slot's loan has the values in place of data, as float32
+	// lent says that the slot's loan has the values in place of data, as float32.
+	lent bool
 }
 
 // payloadOf returns a contribution's payload.

@@ -6,15 +6,23 @@ import "github.com/paragon-train/paragon/internal/store/wire"
 type Contribution struct {
 	Generation uint64
 	Node       uint64
-	Seq        uint64 // number of this push among the worker's pushes to this shard, from 1
-	Round      uint64 // the round that it belongs to, from 0; ignored in async mode
-	Weight     float32
-	Examples   uint64  // of which the gradient is
-	Counted    bool    // the worker has used the Examples: see Counted of a Shard
-	Codec      uint8   // of Data, for a dense shard
-	Threshold  float32 // for wire.Codec2Bit
-	Rows       int     // rows in Data, for a shard of rows
-	Size       int     // bytes in Data, for wire.CodecTopK
+	// Seq is the number of this push among the worker's pushes to this shard, from 1.
+	Seq uint64
+	// Round is the round that it belongs to, from 0. It is ignored in async mode.
+	Round  uint64
+	Weight float32
+	// Examples is the number of examples of which the gradient is.
+	Examples uint64
+	// Counted says that the worker has used the Examples: see Shard.Counted.
+	Counted bool
+	// Codec is that of Data, for a dense shard.
+	Codec uint8
+	// Threshold is for wire.Codec2Bit.
+	Threshold float32
+	// Rows is the number of rows in Data, for a shard of rows.
+	Rows int
+	// Size is the number of bytes in Data, for wire.CodecTopK.
+	Size int
 	// Judged: the worker has compared Norm (of the gradient before compression, divided by the
 	// weight) with the guard's limit. So the guard only checks that the values are finite, and
 	// remembers Norm. See Version.Limit.
@@ -36,7 +44,8 @@ type Contribution struct {
 	// shard uses it, until Settle.
 	Loan Loan
 
-	norm float64 // for the guard
+	// norm is what the guard judges.
+	norm float64
 }
 
 // A Status is the result of a Push.

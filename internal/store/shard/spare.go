@@ -5,7 +5,8 @@ import "sync"
 // A spareList keeps Versions and Waits for reuse by the shards of one Pool, as many as were ever in
 // use together.
 type spareList struct {
-	mu       sync.Mutex // guards the rest; taken while a shard's mutex is held
+	// mu guards the rest. It is taken while a shard's mutex is held.
+	mu       sync.Mutex
 	versions []*Version
 	waits    []*Wait
 }

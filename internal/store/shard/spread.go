@@ -16,16 +16,19 @@ import "math/bits"
 // of the most frequent rows.
 type Spread struct {
 	shards uint64
-	rows   uint64 // 0: open
-	whole  uint64 // complete groups
-	magic  uint64 // ⌈2⁶⁴/shards⌉ if multiplying by it divides exactly; else 0
+	// rows is 0 for an open vocabulary, and whole is the number of complete groups.
+	rows  uint64
+	whole uint64
+	// magic is ⌈2⁶⁴/shards⌉ if multiplying by it divides exactly, else 0.
+	magic uint64
 }
 
 // NewSpread returns the Spread of a key with numRows rows (0: an open vocabulary) over shards.
 func NewSpread(numRows uint64, shards int) Spread {
 	n := uint64(shards)
 	s := Spread{shards: n, rows: numRows, whole: numRows / n}
-	if n > 1 && n < 1<<32 && numRows <= 1<<32 { // exact for operands of 32 bits (Lemire, Kaser and Kurz 2019)
+	// It is exact for operands of 32 bits (Lemire, Kaser and Kurz 2019).
+	if n > 1 && n < 1<<32 && numRows <= 1<<32 {
 		s.magic = ^uint64(0)/n + 1
 	}
 	return s

@@ -85,7 +85,8 @@ func (i *Initializer) fill(key uint64, id int64, row []float32) {
 		clear(row)
 		return
 	}
-	state := Mix(Mix(Mix(i.Seed)^key) ^ uint64(id)) // of a SplitMix64 stream of this row
+	// state is that of a SplitMix64 stream of this row.
+	state := Mix(Mix(Mix(i.Seed)^key) ^ uint64(id))
 	next := func() uint64 {
 		state += 0x9e3779b97f4a7c15
 		return Mix(state)

@@ -11,8 +11,8 @@ type budget struct {
 	bytes atomic.Int64
 	// loading is of first values, states and messages of many pushes being received.
 	loading atomic.Int64
-	// strangersMany is the number of pushes under way in messages of many of senders that are not
-	// members.
+	// strangersMany is the number of pushes under way in messages of many of senders that are
+	// not members.
 	strangersMany atomic.Int64
 }
 

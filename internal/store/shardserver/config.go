@@ -14,9 +14,14 @@ import (
 
 // Config configures a server. The zero value of a field takes the default beside it.
 type Config struct {
-	MaxShards int           // most shards, backups included: 2 Mi, so that two servers hold a job's most keys with their backups
-	MaxBytes  int64         // most bytes of values and indices of rows, without optimizer state: 16 GiB
-	MaxWait   time.Duration // the longest wait of a request, whatever it asks for: 1 h
+	// MaxShards is the most shards, backups included: 2 Mi, so that two servers hold a job's
+	// most keys with their backups.
+	MaxShards int
+	// MaxBytes is the most bytes of values and indices of rows, without optimizer state: 16
+	// GiB.
+	MaxBytes int64
+	// MaxWait is the longest wait of a request, whatever it asks for: 1 h.
+	MaxWait time.Duration
 	// ExplainAfter is how long requests wait before the log says for whom, and the time between
 	// two such lines: 5 s.
 	ExplainAfter time.Duration
@@ -31,14 +36,17 @@ type Config struct {
 	// node's.
 	Trace *trace.Recorder
 
-	Logger *slog.Logger // the Logger of Run's cluster.Config, else slog.Default()
+	// Logger is by default the Logger of Run's cluster.Config, else slog.Default().
+	Logger *slog.Logger
 }
 
 // Limits for one worker at one shard. The shard itself holds at most two contributions of each
 // worker, so these leave room for repeats and for several pulls of a program.
 const (
-	maxPushes = 4  // payloads being read or waiting for their round
-	maxPulls  = 16 // answers waiting or being written
+	// maxPushes bounds the payloads that are being read or wait for their round.
+	maxPushes = 4
+	// maxPulls bounds the answers that wait or are being written.
+	maxPulls = 16
 )
 
 // maxManyPushes is how many pushes of one worker may be under way in messages of many: four full
@@ -49,15 +57,20 @@ const maxManyPushes = 4 * wire.MaxPushes
 const (
 	maxStateReads   = 4
 	maxLoadingBytes = 32 * wire.MaxPayload
-	maxSlots        = 8 // slots of an optimizer in a WriteState; no rule has as many
+	// maxSlots bounds the slots of an optimizer in a WriteState; no rule has as many.
+	maxSlots = 8
 )
 
 // limits bound the memory that senders can make a server hold, and the size of a frame.
 type limits struct {
-	pushes, pulls int    // for one worker at one shard
-	many          int64  // pushes of one worker in messages of many
-	loading       int64  // bytes of first values and states
-	payload       uint64 // bytes of one request or answer
+	// pushes and pulls are for one worker at one shard.
+	pushes, pulls int
+	// many is of the pushes of one worker in messages of many.
+	many int64
+	// loading is of the bytes of first values and states.
+	loading int64
+	// payload is of the bytes of one request or answer.
+	payload uint64
 }
 
 // remote are the limits for senders in other processes. Senders in this process share its memory

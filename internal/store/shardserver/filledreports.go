@@ -13,7 +13,8 @@ import (
 type filledReports struct {
 	mu      sync.Mutex // guards the rest
 	waiting []filledReport
-	sending bool // a goroutine sends them
+	// sending says that a goroutine sends the reports.
+	sending bool
 }
 
 // A filledReport is of one shard, under an assignment, whose backup had this number.
@@ -68,7 +69,8 @@ func (f *filledReports) send(k *replicator) {
 		}
 		for i := range list {
 			r, err := &list[i], err
-			if errors.Is(err, cluster.ErrMoved) && len(list) > 1 { // one of them has: each is reported by itself
+			if errors.Is(err, cluster.ErrMoved) && len(list) > 1 {
+				// One of the shards has moved: each is reported by itself.
 				err = r.reportFilled(k, r.assignment, true)
 			}
 			switch {

@@ -19,9 +19,11 @@ import (
 // lines for the log. Shards call record under their locks, so it does not write the lines; the call
 // that has pushed does, with flush.
 type guardLog struct {
-	pending atomic.Bool // lines is not empty
+	// pending says that lines is not empty.
+	pending atomic.Bool
 
-	mu      sync.Mutex // guards the rest; no other lock is taken while it is held
+	// mu guards the rest. No other lock is taken while it is held.
+	mu      sync.Mutex
 	workers map[uint64]*caughtWorker
 	lines   []line
 }
@@ -29,8 +31,9 @@ type guardLog struct {
 // An caughtWorker is a worker of which the guard has refused or clipped a contribution.
 type caughtWorker struct {
 	wire.CaughtCount
-	loggedAt time.Time // when the last line was made
-	unlogged int       // contributions since without a line
+	// loggedAt is when the last line was made, and unlogged the number of contributions since.
+	loggedAt time.Time
+	unlogged int
 }
 
 type line struct {

@@ -10,9 +10,12 @@ import (
 
 // A lentPush is the loan of a push with an answer, as its shard uses it.
 type lentPush struct {
-	*transport.Loan        // nil: nothing is lent
-	out             bool   // the place for the value may be used
-	placed          uint64 // the value of so many rounds is there; 0: none
+	// Loan is nil if nothing is lent.
+	*transport.Loan
+	// out says that the place for the value may be used.
+	out bool
+	// placed is how many rounds the value that is there contains; 0: none is there.
+	placed uint64
 }
 
 var _ shard.Loan = (*lentPush)(nil)
@@ -49,7 +52,8 @@ func (c *call) copyLoan() error {
 	l := c.lent.Loan
 	c.lent.Loan = nil
 	if !l.Claim() {
-		return refuse(wire.CodeBusy, "push: %v: the worker has taken its gradient back", c.entry.cfg) // and waits for no answer
+		// Then it waits for no answer.
+		return refuse(wire.CodeBusy, "push: %v: the worker has taken its gradient back", c.entry.cfg)
 	}
 	defer l.Release()
 	n := len(l.Payload())
@@ -60,7 +64,8 @@ func (c *call) copyLoan() error {
 
 // settle ends the use of the call's loan, before its answer.
 func (c *call) settle() {
-	if c.lent.Loan != nil && c.lent.placed == 0 { // otherwise its round has closed
+	// Once the value is placed the round has closed, and the shard no longer uses the loan.
+	if c.lent.Loan != nil && c.lent.placed == 0 {
 		c.entry.shard.Settle(&c.lent)
 	}
 	c.lent.Loan = nil

@@ -15,8 +15,9 @@ import (
 // without frames and connections. It is a transport.Caller. A panic reaches the caller, and there
 // are no quotas, because all share one memory.
 type Local struct {
-	s    *Server
-	addr string // for the Addr of refusals
+	s *Server
+	// addr is the Addr of refusals.
+	addr string
 }
 
 var _ transport.Notifier = (*Local)(nil)
@@ -26,7 +27,8 @@ var _ transport.Notifier = (*Local)(nil)
 func NewLocal(addr string, m wire.Membership, recorder *telemetry.Recorder, spans *trace.Recorder) *Local {
 	cfg := Config{MaxShards: int(^uint(0) >> 1), MaxBytes: local.loading, Recorder: recorder, Trace: spans}
 	l := &Local{newServer(cfg, local, &shard.Pool{}), addr}
-	_ = l.s.SetMembership(m) // cannot fail: there is no shard yet
+	// It cannot fail: there is no shard yet.
+	_ = l.s.SetMembership(m)
 	return l
 }
 

@@ -16,12 +16,14 @@ type countReceiver interface {
 // A lossReporter reports to the scheduler how many examples of each lost worker this server's
 // shards have, once for each worker.
 type lossReporter struct {
-	s         *Server
-	node      countReceiver
-	ctx       context.Context
-	cancel    context.CancelFunc
-	reported  map[uint64]bool // lost workers that were reported or are being reported
-	placement uint64          // the placement of these reports
+	s      *Server
+	node   countReceiver
+	ctx    context.Context
+	cancel context.CancelFunc
+	// reported are the lost workers that were reported or are being reported.
+	reported map[uint64]bool
+	// placement is that of these reports.
+	placement uint64
 	sends     sync.WaitGroup
 }
 
@@ -34,7 +36,8 @@ func newLossReporter(ctx context.Context, s *Server, node countReceiver) *lossRe
 // report starts reports for the lost workers in a membership's Settle list. The shards have that
 // membership already, so their counts of these workers are final.
 func (t *lossReporter) report(placement uint64, lost []uint64) {
-	if placement != t.placement { // promoted shards lack contributions to open rounds, so the counts may differ
+	// Promoted shards lack contributions to open rounds, so the counts may differ.
+	if placement != t.placement {
 		t.placement = placement
 		clear(t.reported)
 	}
@@ -46,7 +49,8 @@ func (t *lossReporter) report(placement uint64, lost []uint64) {
 			t.sends.Go(func() { t.send(placement, node, examples) })
 		}
 	}
-	t.reported = asked // the scheduler is done with the others
+	// The scheduler is done with the others.
+	t.reported = asked
 }
 
 // send sends one report, and repeats it until the scheduler has it or the job ends.

@@ -13,24 +13,33 @@ import (
 // A membership is the job's membership at one revision, as far as a server needs it. It is
 // immutable.
 type membership struct {
-	generation    uint64
-	workers       map[uint64]*worker
-	members       []shard.Member // the members of the generation, in rank order; no joining workers
-	placement     uint64
-	lossesSettled bool          // the scheduler has the example counts of all lost workers
-	replaced      chan struct{} // closed when a newer membership replaces this one
+	generation uint64
+	workers    map[uint64]*worker
+	// members are those of the generation, in rank order, without joining workers.
+	members   []shard.Member
+	placement uint64
+	// lossesSettled says that the scheduler has the example counts of all lost workers.
+	lossesSettled bool
+	// replaced is closed when a newer membership replaces this one.
+	replaced chan struct{}
 }
 
 // A worker is a server's state of one worker.
 type worker struct {
-	node  uint64
-	rank  uint32
-	joins bool // it is joining and not yet a member: it may read and must not change anything
+	node uint64
+	rank uint32
+	// joins says that the worker is joining and not yet a member: it may read and must not
+	// change anything.
+	joins bool
 	host  string
 	pid   uint32
-	heard *atomic.Int64 // when its last request came, in Unix nanoseconds; shared by all memberships
-	many  *atomic.Int64 // pushes under way in messages of many; shared by all memberships
-	blame *blame        // shared by all memberships; nil: nothing is measured
+	// heard is when its last request came, in Unix nanoseconds. It is shared by all
+	// memberships, as are the following.
+	heard *atomic.Int64
+	// many is the number of pushes under way in messages of many.
+	many *atomic.Int64
+	// blame is nil if nothing is measured.
+	blame *blame
 }
 
 func (w *worker) String() string {

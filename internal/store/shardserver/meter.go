@@ -17,9 +17,11 @@ import (
 type meter struct {
 	s        *Server
 	recorder *telemetry.Recorder
-	held     atomic.Int64 // bytes of contributions that wait
-	waiting  atomic.Int64 // requests that wait for a round
-	blames   blameTable
+	// held is the bytes of contributions that wait.
+	held atomic.Int64
+	// waiting is the number of requests that wait for a round.
+	waiting atomic.Int64
+	blames  blameTable
 }
 
 // measure makes the server record into its Config's Recorder.
@@ -51,7 +53,8 @@ func (m *meter) count(t *shard.Timing) {
 	if t.Gap <= 0 {
 		return
 	}
-	if w := m.s.membership.Load().workers[t.Last]; w != nil { // nil: it has left, and this was its last round
+	// There is none if the worker has left, and this was its last round.
+	if w := m.s.membership.Load().workers[t.Last]; w != nil {
 		w.blame.rounds.Add(1)
 		w.blame.nanos.Add(int64(t.Gap))
 	}
@@ -92,9 +95,11 @@ type blame struct {
 	nanos  atomic.Int64
 
 	// Guarded by the table's mu.
-	toldRounds uint64 // in the newest Record that had this worker
+	// toldRounds is as in the newest Record that had this worker.
+	toldRounds uint64
 	toldNanos  int64
-	left       int64 // when the worker was last seen to be no member; 0: it is one
+	// left is when the worker was last seen to be no member; 0: it is one.
+	left int64
 }
 
 // A blameTable has the blames of the workers of the membership, and of those that have left it

@@ -27,32 +27,41 @@ type Peers interface {
 type assignment struct {
 	number uint64
 	role   role
-	other  uint64 // node of the other server of the shard, the backup or the primary; 0: none
-	rank   uint32 // the other server's rank
+	// other is the node of the other server of the shard, the backup or the primary; 0: there
+	// is none.
+	other uint64
+	// rank is the other server's rank.
+	rank uint32
 }
 
 // A role is a server's role for one shard.
 type role uint8
 
 const (
-	unreplicated role = iota // the job has no backups, and shards never move
+	// unreplicated: the job has no backups, and shards never move.
+	unreplicated role = iota
 	primary
 	backup
-	elsewhere // the shard belongs to other servers
+	// elsewhere: the shard belongs to other servers.
+	elsewhere
 )
 
 // A placement says where shards are. It is immutable, but keys are added. It has all keys of the
 // job, so it takes few bytes for each.
 type placement struct {
 	number uint64
-	nodes  map[uint32]uint64 // nodes of servers, by rank
-	first  []uint32          // by key: the index in places of its first shard
-	places []place           // of the shards of one key after the other
+	// nodes are the nodes of servers, by rank.
+	nodes map[uint32]uint64
+	// first has, by key, the index in places of its first shard.
+	first []uint32
+	// places are those of the shards of one key after the other.
+	places []place
 }
 
 // A place is where a shard is.
 type place struct {
-	server, backup uint32 // ranks; wire.NoServer: none
+	// server and backup are ranks; wire.NoServer: there is none.
+	server, backup uint32
 }
 
 // known is the number of keys that the placement has: those below it.
@@ -118,18 +127,29 @@ func (p *placement) serverOf(at shardID) uint32 {
 
 // A replicaState is the state of a shard's replication, in a job with backups.
 type replicaState struct {
-	mu             sync.Mutex // guards the rest; may be taken while a shard's own is held
-	assignment     assignment
-	wakes          int           // calls of notify since the replicator last looked; above 0 a goroutine works for the shard
-	fillNumber     uint64        // number of the newest fill
-	backupNumber   uint64        // goes up with each change of the backup; a new placement may keep the backup
-	refused        bool          // the backup has refused the shard
-	reportedFilled bool          // the scheduler knows that the backup has the whole state
-	synced         chan struct{} // alwaysSynced while the backup has the state, or there is no backup; nil: it lacks some, and no one waits for it
-	usable         bool          // workers may use the shard: it was synced once
-	// For a backup: who has filled it.
-	from   uint64 // the primary's node
-	filled uint64 // the fill's number
+	// mu guards the rest. It may be taken while a shard's own is held.
+	mu         sync.Mutex
+	assignment assignment
+	// wakes is the number of calls of notify since the replicator last looked. Above 0 a
+	// goroutine works for the shard.
+	wakes int
+	// fillNumber is the number of the newest fill.
+	fillNumber uint64
+	// backupNumber goes up with each change of the backup; a new placement may keep the backup.
+	backupNumber uint64
+	// refused says that the backup has refused the shard.
+	refused bool
+	// reportedFilled says that the scheduler knows that the backup has the whole state.
+	reportedFilled bool
+	// synced is alwaysSynced while the backup has the state, or there is no backup. Nil: the
+	// backup lacks some of the state, and no one waits for it.
+	synced chan struct{}
+	// usable says that workers may use the shard: it was synced once.
+	usable bool
+	// For a backup: who has filled it. from is, of a backup, the node of the primary that has
+	// filled it, and filled the fill's number.
+	from   uint64
+	filled uint64
 }
 
 // newReplicated returns an entry of a shard with a replicaState, in one block of memory.
@@ -233,7 +253,9 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 			last = true
 			continue
 		}
-		select { // one that began before the key was placed may not have it
+		select {
+		// A question that was asked before the key was placed may be answered
+		// without it.
 		case <-reading:
 		case <-ctx.Done():
 			return assignment{}, refuse(wire.CodeUnavailable, "key %d shard %d: %v", at.key, at.index, ctx.Err())
@@ -244,8 +266,9 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 // A newKeysRead makes requests that need the places of new keys share one question to the
 // scheduler.
 type newKeysRead struct {
-	mu      sync.Mutex
-	reading chan struct{} // closed when the question under way is answered; nil: there is none
+	mu sync.Mutex
+	// reading is closed when the question under way is answered. Nil: there is none.
+	reading chan struct{}
 }
 
 // join returns the question under way. If there is none the caller is to ask it (mine), and then to
@@ -356,7 +379,8 @@ func (s *Server) setPlacement(p *placement) {
 // filled backup for now. The caller holds mu.
 func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool) {
 	st := e.replica
-	if st == nil { // cannot be: a job has backups from its first shard on, or never
+	// A job has backups from its first shard on, or never, so this cannot be.
+	if st == nil {
 		return false, false
 	}
 	st.mu.Lock()
@@ -383,7 +407,8 @@ func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool
 		if anew {
 			e.shard.Detach()
 		}
-	case was.role == primary || x.role == elsewhere: // another server has the shard now
+	case was.role == primary || x.role == elsewhere:
+		// Another server has the shard now.
 		s.drop(at, refuse(wire.CodeMoved, "%v is at server %d", e.cfg, s.placement.serverOf(at)))
 		return false, false
 	}
@@ -479,7 +504,8 @@ func (c *call) awaitStateCopied(ctx context.Context, e *entry) error {
 		if on, _ := e.shard.BackupStatus(); on || without {
 			return nil
 		}
-		select { // it was synced with the state before
+		select {
+		// The backup was synced with the state before.
 		case <-time.After(firstPause):
 		case <-ctx.Done():
 		}

@@ -28,7 +28,8 @@ func (s *Server) Prompt(r *transport.Request) (resp transport.Response, done boo
 	}
 	c.received()
 	keep := false
-	defer func() { // the call is finished after its answer is written, or by Serve
+	defer func() {
+		// The call is finished after its answer is written, or by Serve.
 		if !keep {
 			r.Value = nil
 			c.finish()

@@ -11,8 +11,9 @@ import (
 // make the server allocate without bound. It has its own mutex, because the goroutine that reads a
 // connection uses it and must not wait for a round's arithmetic.
 type quota struct {
-	mu     sync.Mutex // guards shares
-	shares []share    // of the senders that have something under way
+	mu sync.Mutex // guards shares
+	// shares are of the senders that have something under way.
+	shares []share
 }
 
 // A share is what one sender has under way.

@@ -20,15 +20,20 @@ type replicator struct {
 	cancel context.CancelFunc
 	jobs   chan job
 	work   sync.WaitGroup
-	fills  chan struct{} // a token for each fill under way
-	small  chan struct{} // the same for small shards
+	// fills holds a token for each fill under way, and small for those of small shards.
+	fills  chan struct{}
+	small  chan struct{}
 	filled filledReports
 
-	mu              sync.Mutex    // guards the rest
-	ended           bool          // no new goroutines may start
-	placementChange chan struct{} // closed by the next change of the placement
-	fillers         int           // goroutines that work for a shard whose backup is to be filled
-	unfilled        []replicated  // more such shards, which wait for one of them
+	mu sync.Mutex // guards the rest
+	// ended says that no new goroutines may start.
+	ended bool
+	// placementChange is closed by the next change of the placement.
+	placementChange chan struct{}
+	// fillers is the number of goroutines that work for a shard whose backup is to be filled.
+	fillers int
+	// unfilled are more such shards, which wait for one of the fillers.
+	unfilled []replicated
 }
 
 // A replicated is a shard of which a server is the primary.
@@ -48,8 +53,9 @@ type job struct {
 // A replication is a goroutine's work for one shard after the other.
 type replication struct {
 	replicated
-	head  wire.Replicate // reused for each round
-	state wire.Fill      // and for each fill
+	// head is reused for each round, and state for each fill.
+	head  wire.Replicate
+	state wire.Fill
 	ack   wire.Ack
 
 	// The context of its requests, which share it until it ends too soon for the next one: a
@@ -199,7 +205,9 @@ func (k *replicator) run(x job) {
 const (
 	firstPause   = 2 * time.Millisecond
 	longestPause = 500 * time.Millisecond
-	refusedPause = 5 * time.Second // after a backup has refused the shard, which it will most likely do again
+	// refusedPause comes after a backup has refused the shard, which it will most likely do
+	// again.
+	refusedPause = 5 * time.Second
 )
 
 // pause waits for d or until the placement changes. It returns false if the server ends.
@@ -363,7 +371,8 @@ func (j *replication) fill(k *replicator, x assignment) error {
 	st.mu.Lock()
 	if st.assignment != x {
 		st.mu.Unlock()
-		return nil // the next step uses the new assignment
+		// The next step uses the new assignment.
+		return nil
 	}
 	st.clearSynced()
 	st.refused = false
@@ -377,13 +386,16 @@ func (j *replication) fill(k *replicator, x assignment) error {
 		err = fmt.Errorf("server: fill of %v: its state was replaced meanwhile", e.cfg)
 	}
 	if err != nil {
-		if !reported { // the scheduler does not know of this backup yet, so rounds may close without it
+		if !reported {
+			// The scheduler does not know of this backup yet, so rounds may close
+			// without it.
 			e.shard.Detach()
 		}
 		return err
 	}
 	st.mu.Lock()
-	if st.backupNumber != backupNumber { // the next step fills the new backup
+	if st.backupNumber != backupNumber {
+		// The next step fills the new backup.
 		st.mu.Unlock()
 		return nil
 	}
@@ -393,7 +405,8 @@ func (j *replication) fill(k *replicator, x assignment) error {
 		j.synced(backupNumber)
 		return nil
 	}
-	k.filled.report(k, filledReport{j.replicated, x, backupNumber}) // concurrently with the next rounds: the scheduler may be down
+	// The report is sent concurrently with the next rounds: the scheduler may be down.
+	k.filled.report(k, filledReport{j.replicated, x, backupNumber})
 	return nil
 }
 

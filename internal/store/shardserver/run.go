@@ -25,7 +25,8 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	cfg = cfg.withDefaults()
 	job.Role = cluster.Server
 	if job.Recorder == nil {
-		job.Recorder = new(telemetry.Recorder) // before there are connections
+		job.Recorder = new(telemetry.Recorder)
+		// Connections take the recorder when they are made.
 	}
 	ln, addr, err := cluster.Listen(ctx, job)
 	if err != nil {
@@ -35,7 +36,8 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	node, err := cluster.Join(ctx, job)
 	if err != nil {
 		ln.Close()
-		if errors.Is(err, cluster.ErrFinished) { // before it began
+		if errors.Is(err, cluster.ErrFinished) {
+			// It finished before this server began.
 			return nil
 		}
 		return fmt.Errorf("server: %w", err)
@@ -61,7 +63,8 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	// end.
 	quiet, cancel := context.WithTimeout(context.Background(), linger)
 	defer cancel()
-	_ = ts.AwaitDisconnects(quiet) // its error says only that a connection is still open
+	// Its error says only that a connection is still open.
+	_ = ts.AwaitDisconnects(quiet)
 	return err
 }
 
@@ -98,9 +101,11 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 			return nil
 		}
 		var soon <-chan time.Time
-		if m.Phase > wire.PhaseRunning { // the job is ending: Done will be closed, and no further round may close
+		if m.Phase > wire.PhaseRunning {
+			// The job is ending: Done will be closed, and no further round may close.
 			changed = nil
-		} else if p, err := s.readPlacement(ctx, &m); err != nil { // a newer membership is about to arrive, or the job has ended
+		} else if p, err := s.readPlacement(ctx, &m); err != nil {
+			// A newer membership is about to arrive, or the job has ended.
 			soon = time.After(placementPause)
 		} else if err := s.setMembership(m, p); err != nil {
 			s.leave(node, err)

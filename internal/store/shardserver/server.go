@@ -163,7 +163,8 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transpor
 		c.arrived = c.s.clock.now()
 	}
 	c.received()
-	defer func() { // the call is finished after its answer is written
+	defer func() {
+		// The call is finished after its answer is written.
 		if resp.Release == nil {
 			c.finish()
 		}

@@ -17,7 +17,8 @@ type service struct {
 	// take copies the request of a worker of this process to there. It returns false if the
 	// request is of another type. Nil: in-process stores do not answer this kind.
 	take func(*call, wire.Message) bool
-	// prepare checks all that can be checked before memory is allocated for a payload of n bytes.
+	// prepare checks all that can be checked before memory is allocated for a payload of n
+	// bytes.
 	prepare func(c *call, n int) error
 	// serve makes the answer.
 	serve func(*call, context.Context) error

@@ -21,8 +21,9 @@ type Conns struct {
 	// get through.
 	Patience time.Duration
 
-	mu   sync.Mutex // guards the rest
-	list []entry    // by arrival
+	mu sync.Mutex // guards the rest
+	// list is in the order of arrival.
+	list []entry
 	of   map[string]int
 }
 
@@ -47,7 +48,8 @@ func (s *Conns) Enter(nc net.Conn) (out net.Conn) {
 		victim = s.oldest(from)
 	case len(s.list) >= s.Most:
 		most := s.list[0].from
-		for _, x := range s.list { // in order of arrival: of equals, the first
+		for _, x := range s.list {
+			// Of equals the first one that arrived goes.
 			if s.of[x.from] > s.of[most] {
 				most = x.from
 			}
@@ -110,7 +112,8 @@ func origin(addr net.Addr) string {
 		if host, _, err := net.SplitHostPort(text); err == nil {
 			return host
 		}
-		return addr.Network() // processes of this host count as one
+		// All processes of this host count as one.
+		return addr.Network()
 	}
 	ip := ap.Addr().Unmap()
 	if ip.Is6() {
