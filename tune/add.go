@@ -52,17 +52,17 @@ func (s *Study) addTrial(t Trial) (int, error) {
 		if err := validMetrics(r.Metrics); err != nil {
 			return fail(fmt.Errorf("step %d: %w", r.Step, err))
 		}
-		if s.l.metric == "" {
-			if _, _, err := s.l.chooseMetric(r.Metrics); err != nil {
+		if s.l.goals.metric == "" {
+			if _, _, err := s.l.goals.choice(s.cfg.Mode, r.Metrics); err != nil {
 				return fail(err)
 			}
 			judged = true
-		} else if _, ok := r.Metrics.Get(s.l.metric); ok && s.l.lacks(r.Metrics) == "" {
+		} else if _, ok := r.Metrics.Get(s.l.goals.metric); ok && s.l.goals.lacks(r.Metrics) == "" {
 			judged = true
 		}
 	}
 	if !judged && t.State != Failed {
-		return fail(fmt.Errorf("no report has %s: want one with the metrics of all objectives and constraints: %w", orNone(s.wanted()), ErrNoMetric))
+		return fail(fmt.Errorf("no report has %s: want one with the metrics of all objectives and constraints: %w", orNone(s.l.goals.names()), ErrNoMetric))
 	}
 	start := Event{Kind: EventStart, New: true, Trial: number, Attempt: 1, Params: params, Origin: FromElsewhere}
 	if err := s.emit(&start, func() error { return s.l.begin(&start) }); err != nil {
@@ -95,9 +95,6 @@ func (s *Study) addTrial(t Trial) (int, error) {
 		return s.l.finish(&end)
 	})
 }
-
-// wanted are the metrics that a report must have to be judged.
-func (s *Study) wanted() []string { return append([]string{s.l.metric}, s.l.goals...) }
 
 // elsewhere is the decision about a report of a trial that was run elsewhere: it was made there.
 func elsewhere(d Decision) Decision {

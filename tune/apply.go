@@ -51,7 +51,7 @@ func (l *ledger) applyEvent(e *Event, all bool) error {
 	case EventEnd:
 		return l.foldEnd(e)
 	case EventExhausted:
-		l.exhaust(e)
+		l.stops.exhaust(e)
 	case EventHalt:
 		l.halt(e)
 	case EventRequeue:

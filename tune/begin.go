@@ -8,10 +8,10 @@ import (
 // next returns the next event for a free slot: a start, or that there are no more new trials. It
 // returns ErrWait or ErrDone if there is none. It changes nothing.
 func (l *ledger) next() (Event, error) {
-	if l.halted != "" {
+	if l.stops.halted != "" {
 		return Event{}, ErrDone
 	}
-	for _, n := range l.queue {
+	for _, n := range l.queue.numbers {
 		if t := l.trials[n]; !t.run.active {
 			return l.again(t, t.Rule), nil
 		}
@@ -27,7 +27,7 @@ func (l *ledger) next() (Event, error) {
 			return l.again(t, pick.Rule), nil
 		}
 	case ChooseNew:
-		if l.exhausted {
+		if l.stops.exhausted {
 			break
 		}
 		e, err := l.propose(pick)
@@ -58,7 +58,7 @@ func (l *ledger) again(t *Trial, rule string) Event {
 // propose is the start of a new trial.
 func (l *ledger) propose(pick TrialChoice) (e Event, err error) {
 	number := len(l.trials)
-	if l.noNew || l.plan.total >= 0 && number >= l.plan.total {
+	if l.stops.failedOnly || l.plan.total >= 0 && number >= l.plan.total {
 		return Event{Kind: EventExhausted}, nil
 	}
 	fixed, origin := l.plan.fixed(number)
@@ -116,7 +116,7 @@ func (l *ledger) begin(e *Event) error {
 		if t.State == Paused { // chosen by the scheduler: a decision
 			l.hash.goOn(e)
 		}
-		l.unqueue(t)
+		l.queue.remove(t.Number)
 		if e.Params.Len() > 0 {
 			t.Params = e.Params
 		}

@@ -13,7 +13,7 @@ func (s *Study) collect() {
 	if len(s.l.stale) == 0 && !over {
 		return
 	}
-	needed := s.l.needed()
+	needed := s.l.trials.needed()
 	for _, c := range slices.Clone(s.l.stale) {
 		if !needed[c.keptStep] {
 			_ = s.drop(c.keptStep, c.bytes) // a study that cannot log says so elsewhere
@@ -46,25 +46,7 @@ func (s *Study) drop(k keptStep, bytes int64) error {
 }
 
 // allKept are all checkpoints, those from before an exploit last.
-func (l *ledger) allKept() (all []keptBytes) {
-	for _, t := range l.trials {
-		for _, c := range t.Checkpoints {
-			all = append(all, keptBytes{c.of(t.Number), c.Bytes})
-		}
-	}
-	return append(all, l.stale...)
-}
-
-// needed are the checkpoints that attempts continue from, now or later.
-func (l *ledger) needed() map[keptStep]bool {
-	needed := map[keptStep]bool{}
-	for _, t := range l.trials {
-		if t.run.restore.step >= 0 && (t.run.active || !t.State.Final()) {
-			needed[t.run.restore] = true
-		}
-	}
-	return needed
-}
+func (l *ledger) allKept() []keptBytes { return append(l.trials.checkpoints(), l.stale...) }
 
 // victims are the checkpoints that may be removed, in this order: older ones of trials that have a
 // newer one, then the newest ones of finished trials; within each group the worst trials first. The

@@ -2,11 +2,8 @@ package tune
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/paragon-train/paragon/internal/observe/plural"
 )
 
 // Config.Deadline is kept by three rules, all of them functions of the log. A new trial starts only
@@ -67,12 +64,12 @@ func (l *ledger) need(e *Event) (need time.Duration, what string) {
 				return d, "such a trial takes"
 			}
 		}
-		return l.trialTime(), "a trial takes"
+		return l.trials.trialTime(l.elapsed), "a trial takes"
 	}
 	t := l.trials[e.Trial]
 	last, ok := t.Last()
 	if !ok {
-		return l.firstReportTime(), "its first report takes"
+		return l.trials.firstReportTime(), "its first report takes"
 	}
 	// A run begins anew, and takes longer at a higher level.
 	if f := l.cfg.Fidelity; f != nil {
@@ -95,140 +92,7 @@ func (l *ledger) need(e *Event) (need time.Duration, what string) {
 		next = s.NextStep(l, t.Number)
 	}
 	if next <= last.Step {
-		next = l.rungAfter(last.Step)
+		next = l.trials.rungAfter(last.Step)
 	}
 	return time.Duration(float64(max(next-from, 1)) * step), fmt.Sprintf("step %d takes", next)
-}
-
-// trialTime is how long a new trial is going to train: the median of those that trained to their
-// end. As long as there is none, it is the longest time that any trial has trained so far.
-func (l *ledger) trialTime() time.Duration {
-	var whole []time.Duration
-	var longest time.Duration
-	for _, t := range l.trials {
-		if t.Origin == FromElsewhere {
-			continue
-		}
-		trained := t.Elapsed
-		if t.run.active {
-			trained = t.run.before + l.elapsed - t.run.since
-		}
-		longest = max(longest, trained)
-		if t.State == Completed {
-			whole = append(whole, t.Elapsed)
-		}
-	}
-	if len(whole) == 0 {
-		return longest
-	}
-	return medianTime(whole)
-}
-
-// firstReportTime is the median time of first reports, 0 without any.
-func (l *ledger) firstReportTime() time.Duration {
-	var all []time.Duration
-	for _, t := range l.trials {
-		if len(t.Reports) > 0 && t.Origin != FromElsewhere {
-			all = append(all, t.Reports[0].Elapsed)
-		}
-	}
-	return medianTime(all)
-}
-
-// medianTime is the upper median; 0 of none.
-func medianTime(all []time.Duration) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
-}
-
-// rungAfter is the least step after this one at which a trial was paused or completed. If none was,
-// it is twice the step.
-func (l *ledger) rungAfter(step int) int {
-	next := 0
-	for _, t := range l.trials {
-		from, _ := t.find(step + 1)
-		for i, r := range t.Reports[from:] {
-			ended := t.State == Completed && from+i == len(t.Reports)-1
-			if (ended || r.Action == Pause) && (next == 0 || r.Step < next) {
-				next = r.Step
-				break
-			}
-		}
-	}
-	if next == 0 {
-		return max(2*step, step+1)
-	}
-	return next
-}
-
-// maxMissed is how many trials a text names.
-const maxMissed = 12
-
-// missed says for people what the deadline kept from being done; "" is nothing.
-func (l *ledger) missed() string {
-	var stopped, left []int
-	for _, t := range l.trials {
-		switch {
-		case t.State != Stopped || !strings.HasPrefix(t.Rule, deadlineRule):
-		case t.Rule == l.halted:
-			stopped = append(stopped, t.Number)
-		default:
-			left = append(left, t.Number)
-		}
-	}
-	halted := strings.HasPrefix(l.halted, deadlineRule)
-	deadline := l.halted
-	var parts []string
-	why := ""
-	if before, after, ok := strings.Cut(l.noMore, ": "); ok {
-		deadline, why = before, " ("+after+")"
-	}
-	n := l.plan.total - len(l.trials)
-	switch {
-	case !halted && l.noMore == "" || halted && l.exhausted && l.noMore == "" || n == 0:
-	case n < 0:
-		parts = append(parts, "no further trials were started"+why)
-	default:
-		parts = append(parts, fmt.Sprintf("%d of %s %s not started%s", n, plural.Of(l.plan.total, "trial"), were(n), why))
-	}
-	if len(left) > 0 {
-		if deadline == "" || !strings.HasPrefix(deadline, deadlineRule) {
-			deadline, _, _ = strings.Cut(l.trials[left[0]].Rule, ": ")
-		}
-		parts = append(parts, trialsText(left)+" "+were(len(left))+" not continued")
-	}
-	if len(stopped) > 0 {
-		parts = append(parts, trialsText(stopped)+" "+were(len(stopped))+" stopped")
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return deadline + ": " + strings.Join(parts, "; ")
-}
-
-func were(n int) string {
-	if n == 1 {
-		return "was"
-	}
-	return "were"
-}
-
-// trialsText names trials: "trials 3, 7 and 5 more".
-func trialsText(numbers []int) string {
-	names := make([]string, min(len(numbers), maxMissed))
-	for i := range names {
-		names[i] = fmt.Sprint(numbers[i])
-	}
-	text := "trial"
-	if len(numbers) > 1 {
-		text = "trials"
-	}
-	text += " " + strings.Join(names, ", ")
-	if more := len(numbers) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
 }

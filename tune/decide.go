@@ -18,16 +18,16 @@ func (l *ledger) record(e *Event) error {
 	if last, ok := t.LastStep(); ok && e.Step <= last {
 		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, last)
 	}
-	if l.metric == "" {
-		metric, mode, err := l.chooseMetric(e.Metrics)
+	if l.goals.metric == "" {
+		metric, mode, err := l.goals.choice(l.cfg.Mode, e.Metrics)
 		if err != nil {
 			return err
 		}
-		l.metric, l.mode = metric, mode
+		l.goals.metric, l.goals.mode = metric, mode
 	}
-	l.clock(t, e)
-	value, ok := e.Metrics.Get(l.metric)
-	if ok && l.lacks(e.Metrics) != "" {
+	t.clock(e)
+	value, ok := e.Metrics.Get(l.goals.metric)
+	if ok && l.goals.lacks(e.Metrics) != "" {
 		value, ok = math.NaN(), false
 	}
 	r := Report{Step: e.Step, Value: value, Metrics: e.Metrics, Seq: e.Seq, Attempt: e.Attempt, Elapsed: t.Elapsed, At: e.At, Action: Unjudged}
@@ -41,22 +41,11 @@ func (l *ledger) record(e *Event) error {
 			return err
 		}
 	}
-	if ok && isFinite(value) && r.Step >= l.cfg.topStep() && (t.Best < 0 || l.outranks(&r, &t.Reports[t.Best])) {
+	if ok && isFinite(value) && r.Step >= l.cfg.topStep() && (t.Best < 0 || l.goals.outranks(&r, &t.Reports[t.Best])) {
 		t.Best = len(t.Reports) - 1
 	}
 	l.noteBest(t, false)
 	return nil
-}
-
-func (l *ledger) clock(t *Trial, e *Event) { t.Elapsed = t.run.before + e.At - t.run.since }
-
-// chooseMetric is the metric to use when the config names none.
-func (l *ledger) chooseMetric(m Metrics) (string, Mode, error) {
-	if len(m) != 1 {
-		return "", Auto, fmt.Errorf("tune: Config.Metric is not set, and the first report has %s: set it to one of them: %w", orNone(m.Names()), ErrNoMetric)
-	}
-	mode, err := l.cfg.Mode.resolve(m[0].Name)
-	return m[0].Name, mode, err
 }
 
 // decide asks pruners and the scheduler about the newest report of a trial, unless the decision is
@@ -71,7 +60,7 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 		return l.tidy(t, e.Decision), ""
 	}
 	if !r.judged() {
-		return l.levelled(t, Go()), ""
+		return l.cfg.Fidelity.levelled(t, Go()), ""
 	}
 	var enough string
 	own := Go()
@@ -90,16 +79,16 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	if o := t.run.order; o != nil {
 		d := Go()
 		d.Action, d.Rule, d.Donor, d.Params = o.Action, o.Rule, o.Donor, o.Params
-		return l.levelled(t, l.tidy(t, d)), enough
+		return l.cfg.Fidelity.levelled(t, l.tidy(t, d)), enough
 	}
 	if own.Action != Continue {
-		return l.levelled(t, own), enough
+		return l.cfg.Fidelity.levelled(t, own), enough
 	}
-	if name, value := l.diverged(&r); name != "" && !l.cfg.KeepDiverged {
+	if name, value := l.goals.diverged(&r); name != "" && !l.cfg.KeepDiverged {
 		return Decision{Action: Stop, Rule: fmt.Sprintf("diverged: %s is %v", name, value), Value: r.Value, Cutoff: math.NaN()}, enough
 	}
 	d := l.scheduler.Reported(l, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step), uint64(len(t.Changes))))
-	return l.levelled(t, l.tidy(t, d)), enough
+	return l.cfg.Fidelity.levelled(t, l.tidy(t, d)), enough
 }
 
 // tidy makes a scheduler's decision valid for the ledger and the log.
@@ -129,7 +118,7 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 		switch o.Action {
 		case Stop, Complete, Pause, GoOn:
 			o.Donor, o.Params = 0, Params{}
-			if o.Action == Complete && l.climbs(u) {
+			if o.Action == Complete && l.cfg.Fidelity.climbs(u) {
 				o.Action = Stop
 			}
 		case Exploit:
@@ -174,8 +163,8 @@ func (l *ledger) obey(e *Event, enough string) {
 	for _, o := range d.Others {
 		l.order(l.trials[o.Trial], o)
 	}
-	if enough != "" && l.enough == "" {
-		l.enough = enough
+	if enough != "" && l.stops.enough == "" {
+		l.stops.enough = enough
 	}
 }
 
@@ -213,7 +202,7 @@ func (l *ledger) order(t *Trial, o TrialDecision) {
 		case Complete:
 			l.end(t, Completed, o.Rule)
 		case Pause:
-			l.unqueue(t)
+			l.queue.remove(t.Number)
 			l.setState(t, Paused)
 			t.Rule = o.Rule
 		case GoOn:
@@ -248,7 +237,7 @@ func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	t.Reports = t.Reports[:n:n]
 	t.Best = -1
 	for i := range t.Reports {
-		if r := &t.Reports[i]; r.judged() && isFinite(r.Value) && (t.Best < 0 || l.outranks(r, &t.Reports[t.Best])) {
+		if r := &t.Reports[i]; r.judged() && isFinite(r.Value) && (t.Best < 0 || l.goals.outranks(r, &t.Reports[t.Best])) {
 			t.Best = i
 		}
 	}

@@ -254,7 +254,7 @@ type attemptShare struct {
 func (s *Study) dividing() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.l.dividing()
+	return s.l.trials.dividing()
 }
 
 // divideNodes makes one decision of the allocator, and returns it when it is on the disk. Some
@@ -263,7 +263,7 @@ func (s *Study) divideNodes(cause string, nodes []jobs.NodeSlots, states map[int
 	s.mu.Lock()
 	e, attempts := s.l.division(states)
 	e.Rule, e.Nodes = clip(cause), nodes
-	if len(e.Jobs) == 0 || s.l.halted != "" {
+	if len(e.Jobs) == 0 || s.l.stops.halted != "" {
 		s.mu.Unlock()
 		return nil, nil
 	}
@@ -291,7 +291,7 @@ func (s *Study) divideNodes(cause string, nodes []jobs.NodeSlots, states map[int
 // ledger knows without the event is left out of it.
 func (l *ledger) division(states map[int]jobs.State) (e Event, attempts []int) {
 	e.Kind = EventAllocate
-	for _, n := range l.dividing() {
+	for _, n := range l.trials.dividing() {
 		j, t := states[n], l.trials[n]
 		if j.Trial = n; j.Profile == t.run.profile {
 			j.Profile = ""
@@ -300,15 +300,4 @@ func (l *ledger) division(states map[int]jobs.State) (e Event, attempts []int) {
 		e.Jobs, attempts = append(e.Jobs, j), append(attempts, t.Attempts)
 	}
 	return e, attempts
-}
-
-// dividing are the trials among which nodes are divided: those with an attempt that was not told to
-// end.
-func (l *ledger) dividing() (all []int) {
-	for _, t := range l.trials {
-		if t.run.active && t.run.told == "" && t.State == Running {
-			all = append(all, t.Number)
-		}
-	}
-	return all
 }

@@ -240,24 +240,26 @@ func (c *Config) off(p Params) Params {
 	return Params{list}
 }
 
-// climbs says whether a trial whose run has ended is to run at the next level.
-func (l *ledger) climbs(t *Trial) bool {
-	if l.cfg.Fidelity == nil {
+// climbs says whether a trial whose run has ended is to run at the next level. Without a fidelity
+// (f is nil) there is none.
+func (f *Fidelity) climbs(t *Trial) bool {
+	if f == nil {
 		return false
 	}
-	_, more := l.cfg.Fidelity.level(t)
+	_, more := f.level(t)
 	return more
 }
 
 // levelled fits what was decided about a trial to its level: at the highest one it has trained to
-// its end, whatever its value; below that it may be stopped, but is not complete.
-func (l *ledger) levelled(t *Trial, d Decision) Decision {
+// its end, whatever its value; below that it may be stopped, but is not complete. Without a
+// fidelity (f is nil) the decision stays.
+func (f *Fidelity) levelled(t *Trial, d Decision) Decision {
 	last, ok := t.LastStep()
-	if l.cfg.Fidelity == nil || !ok {
+	if f == nil || !ok {
 		return d
 	}
 	switch {
-	case last < l.cfg.topStep():
+	case last < f.Step(f.High):
 		if d.Action == Complete {
 			d.Action = Stop
 		}
@@ -273,7 +275,7 @@ func (l *ledger) levelled(t *Trial, d Decision) Decision {
 // note keeps what a run reported until it ends: its last report with all of the study's metrics is
 // its result. s.mu is held.
 func (s *Study) note(number int, m Metrics) {
-	if _, ok := m.Get(s.l.metric); (ok || s.l.metric == "") && s.l.lacks(m) == "" {
+	if _, ok := m.Get(s.l.goals.metric); (ok || s.l.goals.metric == "") && s.l.goals.lacks(m) == "" {
 		s.noted[number] = m
 	}
 }

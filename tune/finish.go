@@ -14,27 +14,31 @@ const noReport = trialjob.NoReport
 // failed, and a failure is retried or not.
 func (l *ledger) judgeEnd(e *Event) {
 	t := l.trials[e.Trial]
-	if e.Outcome == Returned && t.run.told == "" && !l.hasReported(t) {
+	if e.Outcome == Returned && t.run.told == "" && !t.hasReported(l.cfg.Fidelity) {
 		e.Outcome, e.Failure = Broke, UserCode
 		if len(t.Reports) == 0 || l.cfg.Fidelity != nil {
 			e.Error = noReport
 		} else {
-			e.Error = fmt.Sprintf("it returned without a report of %q", l.metric)
+			e.Error = fmt.Sprintf("it returned without a report of %q", l.goals.metric)
 		}
 	}
 	if t.run.told != "" && e.Outcome != Interrupted {
 		e.Outcome, e.Failure = Obeyed, ""
 	}
-	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.halted == "" && t.Origin != FromElsewhere
+	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.stops.halted == "" && t.Origin != FromElsewhere
 }
 
-// hasReported says whether a trial whose attempt returned has a result: at each fidelity the
-// attempt has to report one.
-func (l *ledger) hasReported(t *Trial) bool {
+// clock takes note of how long a trial has trained by an event of its attempt.
+func (t *Trial) clock(e *Event) { t.Elapsed = t.run.before + e.At - t.run.since }
+
+// hasReported says whether a trial whose attempt returned has a result. With a fidelity, which may
+// be nil, the attempt has to report one: each level is a run of its own.
+func (t *Trial) hasReported(f *Fidelity) bool {
 	r, ok := t.Last()
-	return ok && (l.cfg.Fidelity == nil || r.Attempt == t.Attempts)
+	return ok && (f == nil || r.Attempt == t.Attempts)
 }
 
+// hasResult says whether a report of a trial was judged.
 func (t *Trial) hasResult() bool {
 	_, ok := t.Last()
 	return ok
@@ -46,7 +50,7 @@ func (l *ledger) finish(e *Event) error {
 	if t == nil || !t.run.active || e.Attempt != t.Attempts {
 		return fmt.Errorf("event %d: end of trial %d attempt %d, which is not running", e.Seq, e.Trial, e.Attempt)
 	}
-	l.clock(t, e)
+	t.clock(e)
 	t.run.active = false
 	l.active--
 	if e.Outcome == Broke {
@@ -62,7 +66,7 @@ func (l *ledger) finish(e *Event) error {
 	}
 	switch e.Outcome {
 	case Returned, Obeyed:
-		if l.climbs(t) {
+		if l.cfg.Fidelity.climbs(t) {
 			l.enqueue(t)
 		} else {
 			l.end(t, Completed, "")
@@ -84,7 +88,7 @@ func (l *ledger) finish(e *Event) error {
 
 // halt ends the study: trials that run or wait are stopped, paused ones stay.
 func (l *ledger) halt(e *Event) {
-	l.halted, l.haltErr = e.Rule, e.Error
+	l.stops.halt(e)
 	for _, t := range l.trials {
 		if t.State == Running || t.State == Pending {
 			if t.run.active {
@@ -104,23 +108,18 @@ func (l *ledger) open() {
 			l.active--
 		}
 	}
-	l.exhausted, l.noMore, l.noNew, l.halted, l.haltErr = false, "", false, "", ""
+	l.stops.resume()
 }
-
-// exhaust applies that there are no new trials.
-func (l *ledger) exhaust(e *Event) { l.exhausted, l.noMore = true, e.Rule }
 
 // requeue queues trials again, ahead of those in the queue, since they ran before.
 func (l *ledger) requeue(e *Event) error {
 	for _, n := range e.Trials {
 		if t := l.Trial(n); t != nil {
-			l.unqueue(t)
+			l.queue.remove(t.Number)
 		}
 	}
-	waiting := l.queue
-	l.queue = nil
-	defer func() { l.queue = append(l.queue, waiting...) }()
-	l.noNew = l.noNew || e.Rule == string(ErroredOnly)
+	defer l.queue.ahead()()
+	l.stops.failedOnly = l.stops.failedOnly || e.Rule == string(ErroredOnly)
 	for _, n := range e.Trials {
 		t := l.Trial(n)
 		if t == nil || t.run.active || t.State == Completed || t.State == Pruned {

@@ -17,35 +17,32 @@ type ledger struct {
 	plan      *plan
 	suggester Suggester
 	scheduler Scheduler
+	goals     goals
 
-	metric     string // "" until it is known; the first objective's
-	mode       Mode
-	objectives []Objective // if there are several
-	goals      []string    // further metrics that a report must have to be judged
+	trials history
+	counts map[State]int
+	// active counts attempts under way, failed trials in state Failed.
+	active, failed int
+	// best is the trial with the best result, or -1.
+	best int
+	// judged says that a report had the metric.
+	judged bool
+	queue  startQueue
+	stops  stops
 
-	trials  []*Trial
-	counts  map[State]int
-	active  int // attempts under way
+	// seq is the number of the next event. elapsed and wall are At and Time of the newest one.
 	seq     uint64
 	elapsed time.Duration
-	wall    time.Time // of the newest event
-	queue   []int     // trials that start before the scheduler is asked, in this order
-	failed  int       // trials in state Failed
-	best    int       // the trial with the best result, or -1
+	wall    time.Time
 
-	exhausted bool
-	noMore    string // the rule of the deadline by which there are no new trials, "" if it is not the reason
-	noNew     bool   // resumed for failed trials only
-	halted    string // the rule that ended the study, "" if none did
-	haltErr   string
-	judged    bool   // a report had the metric
-	enough    string // the rule of a pruner that ended it, which a resume does not undo
-
-	kept  int64       // bytes of checkpoints
-	stale []keptBytes // checkpoints from before an exploit, to be removed
+	// kept is the size of all checkpoints in bytes. stale are those from before an exploit,
+	// which are to be removed.
+	kept  int64
+	stale []keptBytes
 	hash  decisionHash
 
-	of *Result // whose view it is, or nil
+	// of is the result whose view the ledger is, or nil.
+	of *Result
 }
 
 // A keptStep names a checkpoint; step -1 is none.
@@ -61,17 +58,22 @@ func (c Checkpoint) of(trial int) keptStep { return keptStep{trial, c.Step, c.At
 
 // runState is the internal state of a trial's attempts.
 type runState struct {
-	active  bool           // an attempt is under way
-	told    Action         // the answer to the attempt: anything but Continue ends it
-	order   *TrialDecision // the answer to the next report
-	since   time.Duration  // At of the attempt's start
-	before  time.Duration  // Elapsed by then
-	restore keptStep       // where the next attempt continues from
-	queued  bool
-	cut     bool // its attempt was interrupted
-	changed bool // the parameters changed since the last start
-
-	profile string // the newest of an allocation
+	// active says that an attempt is under way.
+	active bool
+	// told is the answer to the attempt: anything but Continue and "" ends it.
+	told Action
+	// order is the answer to the next report; nil: the report is judged.
+	order *TrialDecision
+	// since is At of the attempt's start, and before the trial's Elapsed by then.
+	since, before time.Duration
+	// restore is where the next attempt continues from.
+	restore keptStep
+	// cut says that the newest attempt was interrupted.
+	cut bool
+	// changed says that the parameters changed since the last start.
+	changed bool
+	// profile is the newest of an allocation.
+	profile string
 }
 
 func newLedger(cfg *Config) (*ledger, error) {
@@ -79,20 +81,15 @@ func newLedger(cfg *Config) (*ledger, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &ledger{cfg: cfg, plan: p, suggester: cfg.Suggester, scheduler: cfg.Scheduler, metric: cfg.Metric, counts: map[State]int{}, best: -1}
+	l := &ledger{cfg: cfg, plan: p, suggester: cfg.Suggester, scheduler: cfg.Scheduler, counts: map[State]int{}, best: -1}
 	if l.suggester == nil {
 		l.suggester = Random{}
 	}
 	if l.scheduler == nil {
 		l.scheduler = FIFO{}
 	}
-	l.objectives, l.goals = resolved(cfg.Objectives), cfg.goals()
-	if l.mode = cfg.Mode; cfg.several() {
-		l.metric, l.mode = l.objectives[0].Metric, l.objectives[0].Mode
-	} else if l.metric != "" {
-		if l.mode, err = cfg.Mode.resolve(l.metric); err != nil {
-			return nil, err
-		}
+	if l.goals, err = newGoals(cfg); err != nil {
+		return nil, err
 	}
 	l.hash.begin()
 	return l, nil
@@ -105,15 +102,10 @@ func (l *ledger) Space() Space { return l.cfg.Space }
 func (l *ledger) Fidelity() *Fidelity { return l.cfg.Fidelity }
 
 // Metric implements View.
-func (l *ledger) Metric() string { return l.metric }
+func (l *ledger) Metric() string { return l.goals.metric }
 
 // Mode implements View.
-func (l *ledger) Mode() Mode {
-	if l.mode == Auto {
-		return Max
-	}
-	return l.mode
-}
+func (l *ledger) Mode() Mode { return l.goals.resolved() }
 
 // Seed implements View.
 func (l *ledger) Seed() uint64 { return l.cfg.Seed }
@@ -136,7 +128,7 @@ func (l *ledger) Trials() iter.Seq[*Trial] { return slices.Values(l.trials) }
 func (l *ledger) Count(s State) int { return l.counts[s] }
 
 // Score implements View.
-func (l *ledger) Score(value float64) float64 { return l.Mode().Score(value) }
+func (l *ledger) Score(value float64) float64 { return l.goals.score(value) }
 
 // Result implements View.
 func (l *ledger) Result(t *Trial) float64 { return l.cfg.result(t) }
@@ -156,7 +148,7 @@ func (l *ledger) Fixed(number int) Params {
 }
 
 // Exhausted implements View.
-func (l *ledger) Exhausted() bool { return l.exhausted }
+func (l *ledger) Exhausted() bool { return l.stops.exhausted }
 
 // Plan implements View.
 func (l *ledger) Plan() Plan {
@@ -195,6 +187,7 @@ func (l *ledger) step(e *Event) error {
 	return nil
 }
 
+// setState sets a trial's state, and counts it there.
 func (l *ledger) setState(t *Trial, s State) {
 	if t.State != "" {
 		l.counts[t.State]--
@@ -210,34 +203,17 @@ func (l *ledger) setState(t *Trial, s State) {
 
 // end makes a trial final and tells the scheduler.
 func (l *ledger) end(t *Trial, s State, rule string) {
-	l.unqueue(t)
+	l.queue.remove(t.Number)
 	l.setState(t, s)
 	t.Rule = rule
 	t.run.order = nil
 	l.scheduler.Ended(l, t.Number)
 }
 
+// enqueue lets a trial start, or go on, as soon as a slot is free.
 func (l *ledger) enqueue(t *Trial) {
 	l.setState(t, Pending)
-	if !t.run.queued {
-		t.run.queued = true
-		l.queue = append(l.queue, t.Number)
-	}
-}
-
-func (l *ledger) unqueue(t *Trial) {
-	if t.run.queued {
-		t.run.queued = false
-		l.queue = slices.DeleteFunc(l.queue, func(n int) bool { return n == t.Number })
-	}
-}
-
-// better says whether a result is better than another; NaN is worse than all.
-func (l *ledger) better(a, b float64) bool {
-	if a != a {
-		return false
-	}
-	return b != b || l.Score(a) > l.Score(b)
+	l.queue.add(t.Number)
 }
 
 // noteBest keeps l.best up to date after t's result has changed.
@@ -267,5 +243,5 @@ func (l *ledger) beats(t *Trial) bool {
 		return true
 	}
 	old := l.Result(l.trials[l.best])
-	return l.better(r, old) || l.Score(r) == l.Score(old) && t.Number < l.best
+	return l.goals.better(r, old) || l.Score(r) == l.Score(old) && t.Number < l.best
 }

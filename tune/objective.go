@@ -120,43 +120,11 @@ func (c *Config) validateGoals(all *fieldErrors) {
 	}
 }
 
-// goals are the metrics that a report must have to be judged, after the first: those of the other
-// objectives and of the constraints.
-func (c *Config) goals() []string {
-	var names []string
-	for i, o := range c.Objectives {
-		if i > 0 {
-			names = append(names, o.Metric)
-		}
-	}
-	for _, x := range c.Constraints {
-		if !slices.Contains(names, x.Metric) {
-			names = append(names, x.Metric)
-		}
-	}
-	return names
-}
-
-// lacks is the first of the goals that a report does not have, or "".
-func (l *ledger) lacks(m Metrics) string {
-	for _, name := range l.goals {
-		if _, ok := m.Get(name); !ok {
-			return name
-		}
-	}
-	return ""
-}
-
 // several says whether there is more than one objective.
 func (c *Config) several() bool { return len(c.Objectives) > 0 }
 
 // Objectives implements View.
-func (l *ledger) Objectives() []Objective {
-	if l.cfg.several() {
-		return l.objectives
-	}
-	return []Objective{{l.metric, l.Mode()}}
-}
+func (l *ledger) Objectives() []Objective { return l.goals.all() }
 
 // Constraints implements View.
 func (l *ledger) Constraints() []Constraint { return l.cfg.Constraints }
@@ -182,14 +150,7 @@ func (l *ledger) Values(t *Trial) []float64 {
 	if !ok {
 		return nil
 	}
-	if !l.cfg.several() {
-		return []float64{r.Value}
-	}
-	values := make([]float64, len(l.objectives))
-	for i, o := range l.objectives {
-		values[i], _ = r.Metrics.Get(o.Metric)
-	}
-	return values
+	return l.goals.values(&r)
 }
 
 // Violation implements View.
@@ -209,30 +170,6 @@ func violation(constraints []Constraint, m Metrics) float64 {
 		sum += x.Violation(value)
 	}
 	return sum
-}
-
-// outranks says whether report a of a trial is better than its report b: one that violates the
-// constraints less, or else has the better value of the study's metric.
-func (l *ledger) outranks(a, b *Report) bool {
-	if all := l.cfg.Constraints; len(all) > 0 {
-		if x, y := violation(all, a.Metrics), violation(all, b.Metrics); x != y {
-			return x < y
-		}
-	}
-	return l.better(a.Value, b.Value)
-}
-
-// diverged is the first objective whose value is not finite, or "".
-func (l *ledger) diverged(r *Report) (metric string, value float64) {
-	if !isFinite(r.Value) {
-		return l.metric, r.Value
-	}
-	for _, o := range l.objectives {
-		if v, _ := r.Metrics.Get(o.Metric); !isFinite(v) {
-			return o.Metric, v
-		}
-	}
-	return "", 0
 }
 
 func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -275,8 +275,8 @@ func (s *Study) takeUp() error {
 	if err := s.reconcile(); err != nil {
 		return err
 	}
-	if s.l.enough != "" {
-		s.halt(s.l.enough, "")
+	if s.l.stops.enough != "" {
+		s.halt(s.l.stops.enough, "")
 		return nil
 	}
 	var ran, failed []int
@@ -285,7 +285,7 @@ func (s *Study) takeUp() error {
 		case Running, Stopped:
 			ran = append(ran, t.Number)
 		case Pending:
-			if !t.run.queued || t.run.cut {
+			if !s.l.queue.has(t.Number) || t.run.cut {
 				ran = append(ran, t.Number)
 			}
 		case Failed:
@@ -294,7 +294,7 @@ func (s *Study) takeUp() error {
 	}
 	switch s.cfg.Resume {
 	case ErroredOnly, ResumeNew:
-		queued := slices.Clone(s.l.queue)
+		queued := slices.Clone(s.l.queue.numbers)
 		ran = slices.DeleteFunc(append(ran, queued...), func(n int) bool { return s.l.trials[n].State == Stopped })
 		slices.Sort(ran)
 		ran = slices.Compact(ran)

@@ -39,7 +39,7 @@ func (s *Study) Result() *Result {
 }
 
 func (l *ledger) result() *Result {
-	r := &Result{Name: l.cfg.Name, Metric: l.metric, Mode: l.Mode(), Halted: l.halted, Missed: l.missed(), Elapsed: l.elapsed, cfg: *l.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
+	r := &Result{Name: l.cfg.Name, Metric: l.goals.metric, Mode: l.Mode(), Halted: l.stops.halted, Missed: l.missed(), Elapsed: l.elapsed, cfg: *l.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
 	for _, t := range l.trials {
 		r.trials = append(r.trials, t.Clone())
 	}

@@ -14,7 +14,8 @@ import (
 
 // View is the result as observers see a study. It remains valid.
 func (r *Result) View() View {
-	l := &ledger{cfg: &r.cfg, metric: r.Metric, mode: r.Mode, objectives: resolved(r.cfg.Objectives), counts: map[State]int{}, best: r.best.Number, exhausted: true, elapsed: r.Elapsed, of: r}
+	l := &ledger{cfg: &r.cfg, counts: map[State]int{}, best: r.best.Number, stops: stops{exhausted: true}, elapsed: r.Elapsed, of: r}
+	l.goals = goals{metric: r.Metric, mode: r.Mode, objectives: resolved(r.cfg.Objectives), constraints: r.cfg.Constraints}
 	l.plan, _ = newPlan(&r.cfg) // it was valid when the study began
 	for i := range r.trials {
 		t := r.trials[i]

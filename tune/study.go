@@ -277,7 +277,7 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 		}
 		switch e = s.l.inTime(e, logTime(now)); e.Kind {
 		case EventExhausted:
-			if err := s.emitAt(now, &e, func() error { s.l.exhaust(&e); return nil }); err != nil {
+			if err := s.emitAt(now, &e, func() error { s.l.stops.exhaust(&e); return nil }); err != nil {
 				return Trial{}, 0, err
 			}
 			continue
@@ -330,7 +330,7 @@ func (s *Study) failWith(err error) {
 func (s *Study) ended() (halted bool, fatal error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.l.halted != "", s.end.fatal
+	return s.l.stops.halted != "", s.end.fatal
 }
 
 // notice has f told of each event from now on, before it is on the disk. f must not call the study.
@@ -342,7 +342,7 @@ func (s *Study) notice(f func(*Event)) {
 
 // halt ends the study. s.mu is held.
 func (s *Study) halt(rule, text string) {
-	if s.l.halted != "" {
+	if s.l.stops.halted != "" {
 		return
 	}
 	s.end.tell()

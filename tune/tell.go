@@ -91,8 +91,8 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 	if err := s.emitReport(&e); err != nil {
 		return Decision{}, 0, err
 	}
-	if s.l.enough != "" {
-		s.halt(s.l.enough, "")
+	if s.l.stops.enough != "" {
+		s.halt(s.l.stops.enough, "")
 	} else if s.cfg.pastDeadline(e.Time) {
 		s.halt(s.cfg.deadlineText(), "")
 	}
@@ -123,16 +123,16 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 	if err := validMetrics(m); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
-	if s.l.metric == "" {
-		if _, _, err := s.l.chooseMetric(m); err != nil {
+	if s.l.goals.metric == "" {
+		if _, _, err := s.l.goals.choice(s.cfg.Mode, m); err != nil {
 			s.fail(err)
 			return err
 		}
 		return nil
 	}
-	missing := s.l.metric
+	missing := s.l.goals.metric
 	if _, ok := m.Get(missing); ok {
-		missing = s.l.lacks(m)
+		missing = s.l.goals.lacks(m)
 	}
 	if missing == "" || t.hasResult() {
 		return nil
@@ -205,8 +205,8 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if err != nil {
 		return err
 	}
-	if s.l.enough != "" {
-		s.halt(s.l.enough, "")
+	if s.l.stops.enough != "" {
+		s.halt(s.l.stops.enough, "")
 	} else if s.cfg.pastDeadline(e.Time) {
 		s.halt(s.cfg.deadlineText(), "")
 	}

@@ -1,0 +1,77 @@
+package tune
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/paragon-train/paragon/internal/observe/plural"
+)
+
+// maxMissed is how many trials a text names.
+const maxMissed = 12
+
+// missed says for people what the deadline kept from being done; "" is nothing.
+func (l *ledger) missed() string {
+	var stopped, left []int
+	for _, t := range l.trials {
+		switch {
+		case t.State != Stopped || !strings.HasPrefix(t.Rule, deadlineRule):
+		case t.Rule == l.stops.halted:
+			stopped = append(stopped, t.Number)
+		default:
+			left = append(left, t.Number)
+		}
+	}
+	halted := strings.HasPrefix(l.stops.halted, deadlineRule)
+	deadline := l.stops.halted
+	var parts []string
+	why := ""
+	if before, after, ok := strings.Cut(l.stops.noMore, ": "); ok {
+		deadline, why = before, " ("+after+")"
+	}
+	n := l.plan.total - len(l.trials)
+	switch {
+	case !halted && l.stops.noMore == "" || halted && l.stops.exhausted && l.stops.noMore == "" || n == 0:
+	case n < 0:
+		parts = append(parts, "no further trials were started"+why)
+	default:
+		parts = append(parts, fmt.Sprintf("%d of %s %s not started%s", n, plural.Of(l.plan.total, "trial"), were(n), why))
+	}
+	if len(left) > 0 {
+		if deadline == "" || !strings.HasPrefix(deadline, deadlineRule) {
+			deadline, _, _ = strings.Cut(l.trials[left[0]].Rule, ": ")
+		}
+		parts = append(parts, trialsText(left)+" "+were(len(left))+" not continued")
+	}
+	if len(stopped) > 0 {
+		parts = append(parts, trialsText(stopped)+" "+were(len(stopped))+" stopped")
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return deadline + ": " + strings.Join(parts, "; ")
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "was"
+	}
+	return "were"
+}
+
+// trialsText names trials: "trials 3, 7 and 5 more".
+func trialsText(numbers []int) string {
+	names := make([]string, min(len(numbers), maxMissed))
+	for i := range names {
+		names[i] = fmt.Sprint(numbers[i])
+	}
+	text := "trial"
+	if len(numbers) > 1 {
+		text = "trials"
+	}
+	text += " " + strings.Join(names, ", ")
+	if more := len(numbers) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
