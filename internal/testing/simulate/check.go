@@ -15,7 +15,8 @@ type checks struct {
 }
 
 func (c *checks) fail(format string, args ...any) {
-	if len(c.wrong) < 20 { // one fault has many consequences
+	if len(c.wrong) < 20 {
+		// One fault has many consequences, and the first ones tell enough.
 		c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 	}
 }
@@ -23,7 +24,8 @@ func (c *checks) fail(format string, args ...any) {
 // A closed is one value that a key took, as workers saw it.
 type closed struct {
 	value []float32
-	acked []*contribution // of which the round is known to have ended with it
+	// acked are the contributions whose round is known to have ended with the value.
+	acked []*contribution
 	total float64
 }
 
@@ -55,7 +57,8 @@ func (c *checks) rounds(key string, list []*contribution) []*closed {
 // where a server died as well.
 func (c *checks) sums(key string, first []float32, list []*contribution, excuse func(*contribution) bool) map[*contribution]bool {
 	in := map[*contribution]bool{}
-	var unknown []*contribution // contributions that may or may not count
+	// unknown are contributions that may or may not count.
+	var unknown []*contribution
 	for _, x := range list {
 		if x.value == nil {
 			unknown = append(unknown, x)
@@ -183,7 +186,8 @@ func (c *checks) examples(keys map[string][]*contribution, in map[*contribution]
 	for name, list := range keys {
 		for _, x := range list {
 			s := step{x.who, x.step}
-			if in[x] || zero(x.grad) { // nothing counts as well as not
+			if in[x] || zero(x.grad) {
+				// A gradient of zeros counts as well as not.
 				counted[s]++
 			}
 			if name != floatKey {

@@ -19,7 +19,8 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 			return grad
 		}
 	}
-	quiet := map[Program]Report{} // of jobs without faults
+	// quiet are the reports of jobs without faults.
+	quiet := map[Program]Report{}
 	for _, test := range []struct {
 		name    string
 		program Program
@@ -83,7 +84,7 @@ func contributions(of ...[]float32) (list []*contribution) {
 // What became of contributions whose workers died follows from the values that others saw.
 func TestContributionsOfTheDeadAreFoundOut(t *testing.T) {
 	list := contributions([]float32{1, 2}, []float32{10, 30}, []float32{100, 500})
-	list[0].value = []float32{11, 32} // with b's, without c's
+	list[0].value = []float32{11, 32} // b's is in, c's is not
 	c := &checks{}
 	in := c.sums("x", []float32{0, 0}, list, func(x *contribution) bool { return x == list[2] })
 	if len(c.wrong) > 0 || !in[list[0]] || !in[list[1]] || in[list[2]] {

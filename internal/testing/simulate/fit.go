@@ -48,7 +48,7 @@ func (j *job) runFit(ctx context.Context, n *node, rank int) (err error) {
 
 // A member notes when a worker counts.
 type member struct {
-	worker.Observer // none
+	worker.Observer // nil: only the methods below
 	j               *job
 	n               *node
 }
@@ -91,7 +91,8 @@ func (j *job) checkUsed(c *checks) {
 		c.fail("%s", line)
 	}
 	times := make([]map[int]int, j.plan.Epochs)
-	for s, list := range j.tells { // each counts alike: the order does not matter
+	// Each share counts alike, so the order of the map does not matter.
+	for s, list := range j.tells {
 		if s.epoch >= len(times) {
 			c.fail("workers tell of epoch %d, want %d epochs", s.epoch, len(times))
 			continue

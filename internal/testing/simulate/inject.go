@@ -26,7 +26,8 @@ func (j *job) inject() []Fault {
 			return done
 		}
 		select {
-		case <-j.over: // at the same moment
+		case <-j.over:
+			// Both were ready at the same moment.
 			return done
 		default:
 		}
@@ -66,7 +67,8 @@ func (j *job) carryOut(f Fault) bool {
 		if j.plan.Journal {
 			later(func() {
 				select {
-				case <-j.over: // no longer needed
+				case <-j.over:
+					// The job needs no scheduler any more.
 				default:
 					<-n.ended
 					j.startScheduler()
@@ -98,7 +100,8 @@ func (j *job) carryOut(f Fault) bool {
 		go j.control(control.Request{Op: control.OpRemove, Host: f.A}, &control.Done{})
 	case Leave:
 		select {
-		case <-n.told: // before
+		case <-n.told:
+			// It was told before.
 			return false
 		default:
 			close(n.told)
@@ -166,7 +169,8 @@ func (j *job) addServer() {
 	if !ok {
 		return
 	}
-	if before := j.node(fmt.Sprint("server", done.Rank)); before != nil { // it was removed
+	// The server that had the rank before was removed, and may not have ended.
+	if before := j.node(fmt.Sprint("server", done.Rank)); before != nil {
 		select {
 		case <-before.ended:
 		case <-j.over:

@@ -25,22 +25,33 @@ type job struct {
 	plan   Plan
 	net    *faultnet.Network
 	ledger *ledger
-	disk   *disk         // of the scheduler
-	over   chan struct{} // closed when all processes have ended, or cannot be waited for any longer
-	begin  time.Time     // all workers began
-	ready  sync.WaitGroup
-	later  sync.WaitGroup                                                   // what faults do when they end
-	alter  func(ctx context.Context, key string, c *contribution) []float32 // of tests
+	// disk is the scheduler's.
+	disk *disk
+	// over is closed when all processes have ended, or cannot be waited for any longer.
+	over chan struct{}
+	// begin is when all workers had begun.
+	begin time.Time
+	ready sync.WaitGroup
+	// later waits for what faults do when they end.
+	later sync.WaitGroup
+	// alter, of tests of the checks, changes what is pushed.
+	alter func(ctx context.Context, key string, c *contribution) []float32
 
-	processes atomic.Uint32 // numbers given to processes
+	// processes is the last number that was given to a process.
+	processes atomic.Uint32
 
-	mu    sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu    sync.Mutex
 	nodes map[string]*node
-	all   []*node // also those that others took the place of
+	// all has every node that there was, also those whose place another one took.
+	all   []*node
 	trace bytes.Buffer
-	done  map[string]bool // hosts of workers that ended cleanly
-	tells map[share][]int // of examples, as workers say that they were used
-	odd   []string        // where workers say different things
+	// done has the hosts of workers that ended cleanly.
+	done map[string]bool
+	// tells has the examples of each share that its worker says it used.
+	tells map[share][]int
+	// odd has what different workers say differently.
+	odd []string
 }
 
 // A share is a part of a division of an epoch.
@@ -48,17 +59,21 @@ type share struct{ epoch, division, part int }
 
 // A node is one process of the job.
 type node struct {
-	name    string
-	process uint32 // its number, as a launcher gives it
+	name string
+	// process is the number that a launcher would give it.
+	process uint32
 	host    *faultnet.Host
 	cancel  context.CancelCauseFunc
-	told    chan struct{} // closed when a worker gets SIGTERM
-	ended   chan struct{}
-	err     error // once ended
+	// told is closed when a worker gets SIGTERM.
+	told  chan struct{}
+	ended chan struct{}
+	// err may be read once ended is closed.
+	err error
 
 	// Guarded by the job's mu.
-	killed  bool
-	counted bool // of a worker: it was a member
+	killed bool
+	// counted says that a worker was a member.
+	counted bool
 }
 
 var errKilled = errors.New("killed by the simulation")
@@ -141,7 +156,8 @@ func (j *job) config(n *node, role cluster.Role, rank int) cluster.Config {
 		Elastic: cluster.Elastic{Enabled: j.plan.Elastic, JoinTimeout: 20 * time.Second, RejoinTimeout: 20 * time.Second, Backups: j.plan.Backups},
 	}
 	if j.plan.Journal {
-		cfg.State = "kept" // by disk; nodes need to know no more
+		// The disk keeps it. Nodes need to know no more than that it is kept.
+		cfg.State = "kept"
 	}
 	if number, worker := strings.CutPrefix(n.name, "worker"); worker && j.plan.PerHost > 1 {
 		i, _ := strconv.Atoi(number)

@@ -24,7 +24,8 @@ func (j *job) runLoop(ctx context.Context, n *node, rank int) (err error) {
 	}
 	defer func() {
 		if errors.Is(err, kvstore.ErrRemoved) || errors.Is(err, kvstore.ErrFinished) {
-			err = errors.Join(kv.Close()) // the others go on, or are done
+			// The others go on without this worker, or are done.
+			err = errors.Join(kv.Close())
 			return
 		}
 		err = kvstore.Leave(kv, err)

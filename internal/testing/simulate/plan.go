@@ -15,23 +15,40 @@ import (
 type Kind uint8
 
 const (
-	KillWorker    Kind = iota // A ends without a leave request; its connections are reset
-	LoseWorker                // A ends and its connections stay open: a host without power
-	KillServer                // as KillWorker
-	LoseServer                // as LoseWorker
-	KillScheduler             // it starts again after For, on what it has written
-	Cut                       // connections between A and B are reset
-	Break                     // the same as seen by A, while its requests arrive up to For late
-	Drop                      // what A sends to B vanishes for For, then their connections are reset
-	Refuse                    // connections between A and B are reset and A makes no new ones for For
-	Slow                      // what A and B send each other takes up to 200 ms for For
-	Pause                     // A stands still for For, as by SIGSTOP
-	Partition                 // the first half of the workers and the rest do not hear each other for For
-	Join                      // a new worker comes
-	Remove                    // worker A is asked to leave
-	AddServer                 // one more server comes, and shards move to it
-	RemoveServer              // server A is asked to leave, and its shards move to others
-	Leave                     // worker A gets SIGTERM
+	// KillWorker ends A without a leave request; its connections are reset.
+	KillWorker Kind = iota
+	// LoseWorker ends A and leaves its connections open, as a host without power does.
+	LoseWorker
+	// KillServer is the same as KillWorker.
+	KillServer
+	// LoseServer is the same as LoseWorker.
+	LoseServer
+	// KillScheduler ends the scheduler. It starts again after For, on what it has written.
+	KillScheduler
+	// Cut resets the connections between A and B.
+	Cut
+	// Break is the same as seen by A, while its requests arrive up to For late.
+	Break
+	// Drop loses what A sends to B for For; then their connections are reset.
+	Drop
+	// Refuse resets the connections between A and B, and A makes no new ones for For.
+	Refuse
+	// Slow delays what A and B send each other by up to 200 ms, for For.
+	Slow
+	// Pause lets A stand still for For, as by SIGSTOP.
+	Pause
+	// Partition keeps the first half of the workers and the rest from hearing each other for For.
+	Partition
+	// Join starts a new worker.
+	Join
+	// Remove asks worker A to leave.
+	Remove
+	// AddServer starts one more server, and shards move to it.
+	AddServer
+	// RemoveServer asks server A to leave, and its shards move to others.
+	RemoveServer
+	// Leave sends worker A SIGTERM.
+	Leave
 	kinds
 )
 
@@ -51,9 +68,11 @@ func Kinds() []Kind {
 
 // A Fault is one thing that happens to the job.
 type Fault struct {
-	At   time.Duration // after all workers began
+	// At is the time since all workers began.
+	At   time.Duration
 	Kind Kind
-	A, B string // hosts: worker0, server1, scheduler
+	// A and B are hosts: worker0, server1, scheduler.
+	A, B string
 	For  time.Duration
 }
 
@@ -74,21 +93,31 @@ func (f Fault) String() string {
 type Program uint8
 
 const (
-	Sums   Program = iota // pushes and pulls of numbers whose sum shows who pushed, without a trainer
-	Counts                // worker.Fit of a model whose parameters count how often each example was used
-	Floats                // worker.Fit with momentum and means: values that round
-	Loop                  // a loop over kvstore.ElasticSampler that counts how often each example was used
+	// Sums pushes and pulls numbers whose sum shows who pushed, without a trainer.
+	Sums Program = iota
+	// Counts is worker.Fit of a model whose parameters count how often each example was used.
+	Counts
+	// Floats is worker.Fit with momentum and means: values that round.
+	Floats
+	// Loop is a loop over kvstore.ElasticSampler that counts how often each example was used.
+	Loop
 )
 
 func (p Program) String() string { return [...]string{"sums", "counts", "floats", "loop"}[p] }
 
 // A Config says what plans may hold. The zero value of a field takes the default beside it.
 type Config struct {
-	Elastic   bool // workers may come, go and be lost while the job goes on
-	Backups   int  // servers may be lost
-	Journal   bool // the scheduler may be lost
-	PerHost   int  // workers of a host, which add up within it; 0: each worker has a host of its own
-	MaxFaults int  // 6
+	// Elastic lets workers come, go and be lost while the job goes on.
+	Elastic bool
+	// Backups of each shard let servers be lost.
+	Backups int
+	// Journal lets the scheduler be lost.
+	Journal bool
+	// PerHost is how many workers a host has, which add up within it; 0: each has a host of its
+	// own.
+	PerHost int
+	// MaxFaults is the most faults of a plan; 0: 6.
+	MaxFaults int
 	// Only, if not empty, are the kinds of faults there may be.
 	Only []Kind
 	// Programs there may be; all.
@@ -101,14 +130,18 @@ type Plan struct {
 	Seed             uint64
 	Workers, Servers int
 	Program          Program
-	Keys             int // of Sums and Loop
-	Steps            int // of Sums
-	Examples, Epochs int // of the others
+	// Keys is how many keys Sums and Loop have, Steps how many steps Sums does.
+	Keys  int
+	Steps int
+	// Examples and Epochs are those of the other programs.
+	Examples, Epochs int
 	Batch            int
-	Split            bool // Sums: Push and Pull in place of PushPull
-	Launcher         bool // a launcher reports to the scheduler the workers that ended with code 0
-	Jitter           time.Duration
-	Faults           []Fault
+	// Split lets Sums push and pull in place of PushPull.
+	Split bool
+	// Launcher says that a launcher reports to the scheduler the workers that ended with code 0.
+	Launcher bool
+	Jitter   time.Duration
+	Faults   []Fault
 }
 
 // order is that of the examples: each kind in a third of all plans.
@@ -126,7 +159,8 @@ func (p *Plan) order() sampler.Order {
 const (
 	heartbeat = 250 * time.Millisecond
 	lease     = 3 * time.Second
-	compute   = 100 * time.Millisecond // at most, of a step
+	// compute is the longest time that a step computes.
+	compute = 100 * time.Millisecond
 	// briefly is how long at most a node may be unreachable without being declared lost:
 	// shorter than the lease and than the time that the scheduler leaves a node whose
 	// connection ended.
@@ -163,7 +197,8 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 		switch {
 		case len(p.Only) > 0 && !slices.Contains(p.Only, k):
 		case (k == Join || k == Remove || k == Leave) && !p.Elastic:
-		case k == Remove && p.PerHost > 1: // it would meet all workers of a host
+		case k == Remove && p.PerHost > 1:
+			// A removal would meet all workers of the host.
 		case (k == AddServer || k == RemoveServer) && p.Backups == 0:
 		default:
 			allowed = append(allowed, k)
@@ -172,7 +207,8 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 	if len(allowed) == 0 {
 		return nil
 	}
-	fatal := r.IntN(4) == 0 // most jobs can go on
+	// Most jobs can go on after all their faults.
+	fatal := r.IntN(4) == 0
 	most := p.MaxFaults
 	if most == 0 {
 		most = 6
@@ -182,7 +218,8 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 	joined := 0
 	for tries, n := 0, 1+r.IntN(most); len(list) < n && tries < 1000; tries++ {
 		f := Fault{Kind: allowed[r.IntN(len(allowed))]}
-		if f.At = time.Duration(r.Int64N(int64(length))); len(list) > 0 && r.IntN(3) == 0 { // faults come together
+		if f.At = time.Duration(r.Int64N(int64(length))); len(list) > 0 && r.IntN(3) == 0 {
+			// Faults come together.
 			f.At = at + time.Duration(r.Int64N(int64(200*time.Millisecond)))
 		}
 		p.aim(r, &f, joined)
@@ -311,9 +348,12 @@ func (p *Plan) Lost() map[string]bool {
 // long.
 func (p *Plan) outOfReach() map[string]bool {
 	lost := map[string]bool{}
-	until := map[string]time.Duration{} // when the last fault's consequences end
-	outage := map[string]bool{}         // the host was cut off, and not only its connections reset
-	for _, f := range p.Faults {        // in the order of time
+	// until is when the consequences of a host's last fault end.
+	until := map[string]time.Duration{}
+	// outage says that a host was cut off, and not only its connections reset.
+	outage := map[string]bool{}
+	// The faults are in the order of time.
+	for _, f := range p.Faults {
 		var hosts []string
 		switch {
 		case f.Kind == Partition:

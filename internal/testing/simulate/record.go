@@ -12,19 +12,25 @@ import (
 
 // A contribution is one worker's gradient for one key and what the worker learnt of its fate.
 type contribution struct {
-	who   string // host of the worker
-	step  int    // of the job, from 0
-	grad  []float32
-	held  bool      // Push returned: the server has it
-	value []float32 // that the round ended with; nil: the worker did not learn it
-	at    time.Time // when it did
+	// who is the worker's host.
+	who string
+	// step is the job's, from 0.
+	step int
+	grad []float32
+	// held says that Push returned: the server has the gradient.
+	held bool
+	// value is what the round ended with; nil: the worker did not learn it.
+	value []float32
+	// at is when the worker learnt the value.
+	at time.Time
 }
 
 // A ledger holds all contributions of a job, by key.
 type ledger struct {
 	mu   sync.Mutex
 	keys map[string][]*contribution
-	next map[string]int // step, by worker and key
+	// next is the next step, by worker and key.
+	next map[string]int
 }
 
 func newLedger() *ledger {
@@ -65,9 +71,12 @@ type recorder struct {
 	// alter, of tests of the checks, says what is pushed in place of what the ledger says.
 	alter func(ctx context.Context, key string, c *contribution) []float32
 
-	mu   sync.Mutex
-	open map[string]*contribution // pushed and not pulled yet, by key
-	done int                      // steps of the job that were done when this worker began to count; -1: not known yet
+	mu sync.Mutex
+	// open has, by key, what was pushed and not pulled yet.
+	open map[string]*contribution
+	// done is how many steps of the job were done when this worker began to count; -1: not known
+	// yet.
+	done int
 }
 
 func newRecorder(s kvstore.Store, who string, l *ledger) *recorder {

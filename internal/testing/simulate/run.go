@@ -10,17 +10,23 @@ import (
 
 // A Report is what a run showed.
 type Report struct {
-	Plan     Plan
-	Wrong    []string // what did not hold; empty: all is well
-	Injected []Fault  // in order
+	Plan Plan
+	// Wrong is what did not hold; empty: all is well.
+	Wrong []string
+	// Injected are the faults that met something, in their order.
+	Injected []Fault
 	Gaps     []time.Duration
-	Finished bool // all workers of the job ended cleanly
-	Rounds   int  // closed, of all keys
-	Took     time.Duration
-	Lost     int // examples, of Counts
-	Doubled  int
-	Trace    string
-	values   map[string][]float32 // the last ones, by key
+	// Finished says that all workers of the job ended cleanly.
+	Finished bool
+	// Rounds is how many rounds of all keys were closed.
+	Rounds int
+	Took   time.Duration
+	// Lost and Doubled count examples of Counts and Loop that were used too seldom, or too often.
+	Lost    int
+	Doubled int
+	Trace   string
+	// values are the last values by key.
+	values map[string][]float32
 }
 
 // limit is how long after the last fault a job may take, beyond what its steps take: longer than
@@ -60,7 +66,8 @@ func (j *job) run() Report {
 		deadline = deadline.Add(f.For + lease)
 	}
 	if p.Journal {
-		deadline = deadline.Add(11 * time.Minute) // nodes wait for a scheduler that may come back for ten
+		// Nodes wait for ten minutes for a scheduler that may come back.
+		deadline = deadline.Add(11 * time.Minute)
 	}
 	for steps := range max(p.Steps, p.Epochs*(p.Examples/max(p.Batch, 1)+1)) {
 		_ = steps

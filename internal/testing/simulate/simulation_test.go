@@ -32,7 +32,8 @@ func planOf(seed uint64) Plan {
 func simulate(t *testing.T, p Plan) (r Report) {
 	t.Helper()
 	run := func(p Plan) (r Report) {
-		defer func() { // a bubble that does not end: goroutines are left that nothing wakes
+		defer func() {
+			// A bubble that does not end has goroutines that nothing wakes.
 			if trouble := recover(); trouble != nil {
 				r.Wrong = append(r.Wrong, fmt.Sprintf("%v; its goroutines are in the output of the seed alone", trouble))
 				if *seedFlag >= 0 {
@@ -62,7 +63,8 @@ func TestSimulation(t *testing.T) {
 	case seeds == 0 && os.Getenv("PARAGON_TEST_SLOW") != "":
 		seeds = 3000
 	case seeds == 0:
-		seeds = 12 // among which any two settings of planOf meet
+		// Among twelve seeds any two settings of planOf meet.
+		seeds = 12
 	}
 	began := time.Now()
 	var tally tally
@@ -179,7 +181,8 @@ func TestAWorkerWhoseDialIsLostComesBack(t *testing.T) {
 			{At: 2000 * time.Millisecond, Kind: Drop, A: "worker1", B: "scheduler"},
 		},
 	}
-	for after := 0; after < 300; after += 10 * stride() { // between the ends of the two: when the worker dials nobody answers
+	for after := 0; after < 300; after += 10 * stride() {
+		// The scheduler ends between the two, so nobody answers when the worker dials.
 		plan.Faults[1].For = plan.Faults[0].For - time.Duration(after)*time.Millisecond
 		if r := simulate(t, plan); len(r.Wrong) > 0 || !r.Finished {
 			t.Fatalf("%v%q, finished %v", &plan, r.Wrong, r.Finished)

@@ -14,10 +14,12 @@ import (
 
 // A disk keeps what the scheduler has decided, also while there is none.
 type disk struct {
-	mu      sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu      sync.Mutex
 	rng     *rand.Rand
 	records map[string][]byte
-	mounted *mount // the one that may write
+	// mounted is the one mount that may write; nil: none may.
+	mounted *mount
 }
 
 func newDisk(seed uint64) *disk {

@@ -87,7 +87,8 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 		return err
 	}
 	defer func() {
-		if errors.Is(err, kvstore.ErrRemoved) { // perhaps before it counted
+		if errors.Is(err, kvstore.ErrRemoved) {
+			// It may have been removed before it counted.
 			err = nil
 		}
 		err = kvstore.Leave(kv, err)
@@ -177,7 +178,8 @@ func (j *job) askLeave(ctx context.Context, n *node, kv *recorder) (end func()) 
 
 // arrive takes part in a change that some worker knows of.
 func (j *job) arrive(ctx context.Context, kv *recorder, steps int) error {
-	change, err := kv.AwaitPending(ctx) // others may have heard of it before this worker
+	// Others may have heard of the change before this worker.
+	change, err := kv.AwaitPending(ctx)
 	if err != nil {
 		return err
 	}
