@@ -93,13 +93,19 @@ func crossings(rows [][]*place) (n int) {
 	for _, row := range rows {
 		for i, a := range row {
 			for _, b := range row[i+1:] {
-				for _, x := range a.below {
-					for _, y := range b.below {
-						if x.x > y.x {
-							n++
-						}
-					}
-				}
+				n += crossed(a, b)
+			}
+		}
+	}
+	return n
+}
+
+// crossed counts the arrows of a that cross some of b, which is at the right of a.
+func crossed(a, b *place) (n int) {
+	for _, x := range a.below {
+		for _, y := range b.below {
+			if x.x > y.x {
+				n++
 			}
 		}
 	}

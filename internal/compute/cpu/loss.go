@@ -117,10 +117,84 @@ func (e *Executor) labels(v *plan.Value, classes int, weights []float32) (func()
 	}, nil
 }
 
+// A labelLoss is the cross entropy of a row of c logits and a label.
+type labelLoss struct {
+	c         int
+	smoothing float64
+
+	// weights are those of the classes; nil: they weigh the same. all is their sum.
+	weights []float32
+	all     float64
+}
+
+// of is the loss of a row.
+func (s *labelLoss) of(row []float32, label int) float64 {
+	if s.weights != nil {
+		return s.weighted(row, label)
+	}
+	loss := logSumExp(row) - (1-s.smoothing)*float64(row[label])
+	if s.smoothing != 0 {
+		sum := 0.0
+		for _, v := range row {
+			sum += float64(v)
+		}
+		loss -= s.smoothing / float64(s.c) * sum
+	}
+	return loss
+}
+
+func (s *labelLoss) weighted(row []float32, label int) float64 {
+	w := (1 - s.smoothing) * float64(s.weights[label])
+	spread := s.smoothing / float64(s.c)
+	loss := (w+spread*s.all)*logSumExp(row) - w*float64(row[label])
+	if s.smoothing != 0 {
+		sum := 0.0
+		for k, v := range row {
+			sum += float64(s.weights[k]) * float64(v)
+		}
+		loss -= spread * sum
+	}
+	return loss
+}
+
+// wanted is the probability that the loss asks for, of the label or of another class.
+func (s *labelLoss) wanted(isLabel bool) float64 {
+	if isLabel {
+		return 1 - s.smoothing + s.smoothing/float64(s.c)
+	}
+	return s.smoothing / float64(s.c)
+}
+
+// grad sets out to share times the gradient of a row.
+func (s *labelLoss) grad(out, row []float32, label int, share float64) {
+	switch {
+	case s.weights != nil:
+		w, spread := (1-s.smoothing)*float64(s.weights[label]), s.smoothing/float64(s.c)
+		lse := logSumExp(row)
+		for k, v := range row {
+			g := (w+spread*s.all)*math.Exp(float64(v)-lse) - spread*float64(s.weights[k])
+			if k == label {
+				g -= w
+			}
+			out[k] = float32(share * g)
+		}
+	case s.c <= fewClasses:
+		var room [fewClasses]float64
+		for k, p := range softmaxOf(room[:0], row) {
+			out[k] = float32(share * (p - s.wanted(k == label)))
+		}
+	default:
+		lse := logSumExp(row)
+		for k, v := range row {
+			out[k] = float32(share * (math.Exp(float64(v)-lse) - s.wanted(k == label)))
+		}
+	}
+}
+
 func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	smoothing, weights := o.Attr.(*op.SoftmaxCrossEntropy).Smoothing, o.Attr.(*op.SoftmaxCrossEntropy).Weights
-	all := op.Sum(weights)
+	labelled := labelLoss{c: c, smoothing: smoothing, weights: weights, all: op.Sum(weights)}
 	return kernel{doubles: rows, bind: func() func() error {
 		x, loss := e.floats(o.In[0]), e.floats(o.Out[0])
 		labels, err := e.labels(o.In[1], c, weights)
@@ -130,31 +204,10 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 		var at func(i int) int
 		each := e.split(rows, expGrain(c), func(lo, hi int) {
 			for b := lo; b < hi; b++ {
-				e.doubles[b] = 0
-				l := at(b)
-				switch {
-				case l < 0:
-				case weights != nil:
-					row, w := x[b*c:(b+1)*c], (1-smoothing)*float64(weights[l])
-					spread := smoothing / float64(c)
-					e.doubles[b] = (w+spread*all)*logSumExp(row) - w*float64(row[l])
-					if smoothing != 0 {
-						sum := 0.0
-						for k, v := range row {
-							sum += float64(weights[k]) * float64(v)
-						}
-						e.doubles[b] -= spread * sum
-					}
-				default:
-					row := x[b*c : (b+1)*c]
-					e.doubles[b] = logSumExp(row) - (1-smoothing)*float64(row[l])
-					if smoothing != 0 {
-						sum := 0.0
-						for _, v := range row {
-							sum += float64(v)
-						}
-						e.doubles[b] -= smoothing / float64(c) * sum
-					}
+				if l := at(b); l < 0 {
+					e.doubles[b] = 0
+				} else {
+					e.doubles[b] = labelled.of(x[b*c:(b+1)*c], l)
 				}
 			}
 		})
@@ -181,15 +234,7 @@ func (e *Executor) crossEntropy(o *plan.Op) (kernel, error) {
 func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	smoothing, weights := o.Attr.(*op.SoftmaxCrossEntropyGrad).Smoothing, o.Attr.(*op.SoftmaxCrossEntropyGrad).Weights
-	all := op.Sum(weights)
-
-	// wanted is the probability that the loss asks for.
-	wanted := func(label bool) float64 {
-		if label {
-			return 1 - smoothing + smoothing/float64(c)
-		}
-		return smoothing / float64(c)
-	}
+	labelled := labelLoss{c: c, smoothing: smoothing, weights: weights, all: op.Sum(weights)}
 	return kernel{bind: func() func() error {
 		dx, x, dloss := e.floats(o.Out[0]), e.floats(o.In[0]), e.floats(o.In[2])
 		labels, err := e.labels(o.In[1], c, weights)
@@ -206,30 +251,7 @@ func (e *Executor) crossEntropyGrad(o *plan.Op) (kernel, error) {
 					clear(out)
 					continue
 				}
-				row := x[b*c : (b+1)*c]
-				if weights != nil {
-					w, spread := (1-smoothing)*float64(weights[l]), smoothing/float64(c)
-					lse := logSumExp(row)
-					for k, v := range row {
-						g := (w+spread*all)*math.Exp(float64(v)-lse) - spread*float64(weights[k])
-						if k == l {
-							g -= w
-						}
-						out[k] = float32(share * g)
-					}
-					continue
-				}
-				if c <= fewClasses {
-					var room [fewClasses]float64
-					for k, p := range softmaxOf(room[:0], row) {
-						out[k] = float32(share * (p - wanted(k == l)))
-					}
-					continue
-				}
-				lse := logSumExp(row)
-				for k, v := range row {
-					out[k] = float32(share * (math.Exp(float64(v)-lse) - wanted(k == l)))
-				}
+				labelled.grad(out, x[b*c:(b+1)*c], l, share)
 			}
 		})
 		return func() error {

@@ -61,22 +61,9 @@ func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 		return then(e.split(ys[0], max(1, grain/xSize), func(lo, hi int) {
 			for n := lo; n < hi; n++ {
 				image := x.Part(n*xSize, (n+1)*xSize)
-				pixel := func(h, v int) f32.Array { return image.Part((h*width+v)*c, (h*width+v+1)*c) }
 				for p, w := range list {
 					at := n*ySize + p*c
-					out, chosen := y.Part(at, at+c), choice[at:at+c]
-					f32.Move(out, pixel(w.top, w.left))
-					first := uint8((w.top-w.h0)*a.Kernel[1] + w.left - w.v0)
-					for i := range chosen {
-						chosen[i] = first
-					}
-					for h := w.top; h < w.bottom; h++ {
-						for v := w.left; v < w.right; v++ {
-							if h != w.top || v != w.left {
-								maxWhich(out, chosen, pixel(h, v), uint8((h-w.h0)*a.Kernel[1]+v-w.v0))
-							}
-						}
-					}
+					w.maxOf(y.Part(at, at+c), choice[at:at+c], image, width, a.Kernel[1])
 				}
 			}
 		}))
@@ -86,6 +73,45 @@ func (e *Executor) maxPool(o *plan.Op) (kernel, error) {
 		k.scratch = int64(o.Out[0].Len())
 	}
 	return k, nil
+}
+
+// maxOf sets out to the largest elements of the window in an image whose rows have width pixels, and
+// chosen to where they were in the kernel, whose rows have kernelWidth.
+func (w window) maxOf(out f32.Array, chosen []uint8, image f32.Array, width, kernelWidth int) {
+	c := len(chosen)
+	pixel := func(h, v int) f32.Array { return image.Part((h*width+v)*c, (h*width+v+1)*c) }
+	f32.Move(out, pixel(w.top, w.left))
+	first := uint8((w.top-w.h0)*kernelWidth + w.left - w.v0)
+	for i := range chosen {
+		chosen[i] = first
+	}
+	for h := w.top; h < w.bottom; h++ {
+		for v := w.left; v < w.right; v++ {
+			if h != w.top || v != w.left {
+				maxWhich(out, chosen, pixel(h, v), uint8((h-w.h0)*kernelWidth+v-w.v0))
+			}
+		}
+	}
+}
+
+// addTo adds the pixels of the window in an image to out.
+func (w window) addTo(out []float32, image f32.Array, width int) {
+	c := len(out)
+	for h := w.top; h < w.bottom; h++ {
+		for v := w.left; v < w.right; v++ {
+			addTo(out, image.Part((h*width+v)*c, (h*width+v+1)*c))
+		}
+	}
+}
+
+// spread adds share·d to the pixels of the window in an image.
+func (w window) spread(image []float32, share float32, d []float32, width int) {
+	c := len(d)
+	for h := w.top; h < w.bottom; h++ {
+		for v := w.left; v < w.right; v++ {
+			f32.Axpy(image[(h*width+v)*c:][:c], share, d)
+		}
+	}
 }
 
 func (e *Executor) maxPoolGrad(o *plan.Op) (kernel, error) {
@@ -157,11 +183,7 @@ func (e *Executor) avgPool(o *plan.Op) (kernel, error) {
 					clear(y)
 					for p, w := range list {
 						out := y[p*c:][:c]
-						for h := w.top; h < w.bottom; h++ {
-							for v := w.left; v < w.right; v++ {
-								addTo(out, image.Part((h*width+v)*c, (h*width+v+1)*c))
-							}
-						}
+						w.addTo(out, image, width)
 						f32.Scale(out, 1/w.divisor(a.Kernel, a.ExcludePad), out)
 					}
 				})
@@ -185,13 +207,7 @@ func (e *Executor) avgPoolGrad(o *plan.Op) (kernel, error) {
 				sums.sum(dx.Part(n*xSize, (n+1)*xSize), func(image []float32) {
 					clear(image)
 					for p, w := range list {
-						d := dy[n*ySize+p*c:][:c]
-						share := 1 / w.divisor(a.Kernel, a.ExcludePad)
-						for h := w.top; h < w.bottom; h++ {
-							for v := w.left; v < w.right; v++ {
-								f32.Axpy(image[(h*width+v)*c:][:c], share, d)
-							}
-						}
+						w.spread(image, 1/w.divisor(a.Kernel, a.ExcludePad), dy[n*ySize+p*c:][:c], width)
 					}
 				})
 			}

@@ -150,7 +150,7 @@ func (r *rows) grow() {
 	}
 }
 
-// all are all trials. The columns are those of r: encode them before the next put.
+// all returns every trial. Its columns are those of r: encode them before the next put.
 func (r *rows) all() SearchTrials {
 	t := r.trials
 	t.State = string(r.state)

@@ -51,7 +51,7 @@ func ofJob(name, typ, help string, labels ...string) family {
 	return family{Name: name, Help: help, Type: typ, Labels: labels}.Named("job")
 }
 
-// all are all families, sorted as in docs/reference/metrics.md: those of the job, of workers, of
+// all has every family, sorted as in docs/reference/metrics.md: those of the job, of workers, of
 // servers.
 func all() (list []family) {
 	list = slices.Clone(jobFamilies)

@@ -362,19 +362,11 @@ func (s *Source) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 	failed := func(err error) (source.Example, error) {
 		return source.Example{}, fmt.Errorf("data: example %d (%s): %w", i, name, err)
 	}
-	switch e.kind() {
-	case faultNoImage:
+	if e.kind() == faultNoImage {
 		name = fmt.Sprintf("%s: %s at byte %d", sh.info.Name, sh.key(k), int64(e.image)*blockSize)
-		return bad(fmt.Errorf("the sample has no image: no member ends in .%s", strings.Join(s.images, ", .")))
-	case faultPickle:
-		return bad(errPickle)
-	case faultImageSize:
-		return bad(fmt.Errorf("the image has more than %d bytes", maxImage))
-	case faultLabelSize:
-		return bad(fmt.Errorf("the label has more than %d bytes", maxLabel))
 	}
-	if e.imageSize == 0 {
-		return bad(errors.New("the image has no bytes"))
+	if err := s.fault(e); err != nil {
+		return bad(err)
 	}
 	off, length, imageAt, labelAt := e.span()
 	if int64(cap(buf)) < length {
@@ -384,15 +376,8 @@ func (s *Source) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 	if err := s.store.ReadRange(ctx, sh.info, buf, off); err != nil {
 		return failed(err)
 	}
-	h, zero, err := parseHead((*[blockSize]byte)(buf[imageAt-blockSize : imageAt]))
-	switch {
-	case err != nil:
-		return bad(fmt.Errorf("the head of the image: %w", err))
-	case zero || h.kind != kindFile:
-		return bad(errors.New("no head of a file is before the image: the index is of an earlier state of the shard; remove the index"))
-	case h.size != int64(e.imageSize) && h.size != 0:
-		return bad(fmt.Errorf("the head says that the image has %d bytes, and the index %d: the index is of an earlier state of the shard; remove the index",
-			h.size, e.imageSize))
+	if err := checkHead(buf[imageAt-blockSize:imageAt], e.imageSize); err != nil {
+		return bad(err)
 	}
 	example := source.Example{Image: buf[imageAt : imageAt+int64(e.imageSize)], Name: name}
 	kind := e.kind()
@@ -408,6 +393,7 @@ func (s *Source) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 			return failed(err)
 		}
 	}
+	var err error
 	if kind == labelText {
 		example.Labels, err = parseText(label)
 	} else {
@@ -417,6 +403,39 @@ func (s *Source) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 		return bad(fmt.Errorf("label at byte %d: %w", (int64(e.image)+int64(e.label))*blockSize, err))
 	}
 	return example, nil
+}
+
+// fault is what the index says to be wrong with an example.
+func (s *Source) fault(e *entry) error {
+	switch e.kind() {
+	case faultNoImage:
+		return fmt.Errorf("the sample has no image: no member ends in .%s", strings.Join(s.images, ", ."))
+	case faultPickle:
+		return errPickle
+	case faultImageSize:
+		return fmt.Errorf("the image has more than %d bytes", maxImage)
+	case faultLabelSize:
+		return fmt.Errorf("the label has more than %d bytes", maxLabel)
+	}
+	if e.imageSize == 0 {
+		return errors.New("the image has no bytes")
+	}
+	return nil
+}
+
+// checkHead refuses the block before an image if it is not the image's head.
+func checkHead(block []byte, imageSize uint32) error {
+	h, zero, err := parseHead((*[blockSize]byte)(block))
+	switch {
+	case err != nil:
+		return fmt.Errorf("the head of the image: %w", err)
+	case zero || h.kind != kindFile:
+		return errors.New("no head of a file is before the image: the index is of an earlier state of the shard; remove the index")
+	case h.size != int64(imageSize) && h.size != 0:
+		return fmt.Errorf("the head says that the image has %d bytes, and the index %d: the index is of an earlier state of the shard; remove the index",
+			h.size, imageSize)
+	}
+	return nil
 }
 
 // firsts are the first examples of the shards.

@@ -36,8 +36,8 @@ func (w *weightPlan) packImage(block, i int) {
 	}
 }
 
-// pairOf is image i of x or dy; where the tile reads pairs, the two images of pair i, the second
-// none where the number is odd.
+// pairOf is image i of x or dy or, where the tile reads pairs, the two images of pair i. Of an odd
+// number of images the last has no second one.
 func pairOf(t *f32.Tile, all f32.Array, i, size int) (image, second f32.Array) {
 	if !t.Pairs() {
 		return all.Part(i*size, (i+1)*size), f32.Array{}
