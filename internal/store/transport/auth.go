@@ -35,13 +35,15 @@ const (
 	helloSize = 40
 	proofSize = sha256.Size
 
-	helloTLS = 1 // flag: TLS comes next
+	// helloTLS is the flag that TLS comes next.
+	helloTLS = 1
 )
 
 func newHello(flags byte) (h [helloSize]byte) {
 	copy(h[:], "PRGN")
 	h[4], h[5] = Version, flags
-	rand.Read(h[8:]) // never fails
+	// It never fails.
+	rand.Read(h[8:])
 	return h
 }
 
@@ -132,14 +134,16 @@ func proveToClient(nc net.Conn, secret []byte, flags byte) error {
 	if err != nil && !errors.Is(err, ErrVersion) {
 		return err
 	}
-	mine := newHello(flags) // a client of another version learns from it which one this is
+	// A client of another version learns from it which one this is.
+	mine := newHello(flags)
 	if _, err := nc.Write(append(mine[:], proof(secret, "server", theirs[:], mine[:])...)); err != nil {
 		return err
 	}
 	if err != nil {
 		return err
 	}
-	if err := checkFlags(flags, theirs[5]); err != nil { // the client sees the same flags and returns an error, too
+	// The client sees the same flags and returns an error, too.
+	if err := checkFlags(flags, theirs[5]); err != nil {
 		return err
 	}
 	var p [proofSize]byte

@@ -20,7 +20,7 @@ var Unix Network = autoNetwork{}
 
 // An autoNetwork is TCP with faster connections within a host.
 type autoNetwork struct {
-	memory bool // use shared memory within a host
+	memory bool // shared memory within a host
 }
 
 func (n autoNetwork) Listen(addr string) (net.Listener, error) {

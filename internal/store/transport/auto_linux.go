@@ -46,7 +46,8 @@ type bothListener struct {
 	accepted chan accepted
 	closing  sync.Once
 	closed   chan struct{}
-	wg       sync.WaitGroup // of the goroutines that accept
+	// wg waits for the goroutines that accept.
+	wg sync.WaitGroup
 }
 
 type accepted struct {
@@ -198,8 +199,9 @@ const (
 // A unixConn is a unix socket that names its peer's process.
 type unixConn struct {
 	*net.UnixConn
-	peer   net.Addr
-	memory bool // offer shared memory
+	peer net.Addr
+	// memory says that shared memory is offered.
+	memory bool
 }
 
 func (c *unixConn) RemoteAddr() net.Addr { return c.peer }
@@ -213,7 +215,8 @@ func (c *unixConn) offer() (net.Conn, error) {
 		if conn, err := offerRings(c.UnixConn); err == nil {
 			return conn, nil
 		}
-	} // no shared memory: use the socket
+		// Without shared memory the socket is used.
+	}
 	c.SetWriteBuffer(unixBuffer)
 	if _, err := c.Write([]byte{'P', 'R', 'G', 'U', offerSocket, 0, 0, 0}); err != nil {
 		return nil, err

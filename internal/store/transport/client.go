@@ -19,20 +19,24 @@ type Client struct {
 	cfg   Config
 	slots []slot
 	next  atomic.Uint32
-	turns chan struct{} // a token for each request in flight
+	// turns holds a token for each request in flight.
+	turns chan struct{}
 	calls freeList[call]
 
-	ctx    context.Context // ends with Close
+	// ctx ends with Close.
+	ctx    context.Context
 	cancel context.CancelFunc
 	mu     sync.Mutex // guards the two below
 	ended  bool
 	conns  map[*clientConn]bool
-	wg     sync.WaitGroup // goroutines of connections
+	// wg waits for the goroutines of connections.
+	wg sync.WaitGroup
 }
 
 // A slot is the place of one connection.
 type slot struct {
-	dialing chan struct{} // holds a token while no goroutine dials
+	// dialing holds a token while no goroutine dials.
+	dialing chan struct{}
 	conn    atomic.Pointer[clientConn]
 }
 
@@ -124,7 +128,8 @@ func (c *Client) call(ctx context.Context, sent func(), request, answer wire.Mes
 		}
 		id, ok := cc.register(k)
 		if !ok {
-			continue // it broke before anything was sent: use another connection
+			// It broke before anything was sent: another connection is used.
+			continue
 		}
 		if err := cc.send(ctx, id, k, request, size, payload); err != nil {
 			return nil, err

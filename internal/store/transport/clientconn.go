@@ -16,15 +16,19 @@ import (
 // its caller, to cancel it. Only the goroutine that took it out may use it; the reader and kill
 // then end it, once.
 type call struct {
-	addr    string
-	answer  wire.Message
-	dst     []byte
-	filled  []byte
-	err     error
-	since   uint64        // frames that the connection had read when the call was made
-	done    chan struct{} // gets a token at the end; nil if started is set
-	started *Started      // for a request of Start: told of the end; else nil
-	lent    *lentCall     // the memory that the call lends its peer; nil: none
+	addr   string
+	answer wire.Message
+	dst    []byte
+	filled []byte
+	err    error
+	// since is the number of frames that the connection had read when the call was made.
+	since uint64
+	// done gets a token at the end; nil if started is set.
+	done chan struct{}
+	// started is told of the end of a request of Start; else it is nil.
+	started *Started
+	// lent is the memory that the call lends its peer; nil: none.
+	lent *lentCall
 }
 
 func newCall() *call { return &call{done: make(chan struct{}, 1)} }
@@ -42,17 +46,23 @@ func (k *call) end() {
 type clientConn struct {
 	addr string
 	nc   net.Conn
-	by   lender      // nc, if it is one
-	keys limitedKeys // nc, if it has some
+	// by is nc if it is a lender, and keys if it has limited keys.
+	by   lender
+	keys limitedKeys
 	w    *frameWriter
-	dead chan struct{} // closed by kill
+	// dead is closed by kill.
+	dead chan struct{}
 
 	mu      sync.Mutex // guards all below
 	pending map[uint32]*call
 	lastID  uint32
-	frames  uint64 // answers read
-	retired bool   // takes no new calls, and is closed when the last one has ended
-	err     error  // why it was killed
+	// frames is the number of answers read.
+	frames uint64
+	// retired says that the connection takes no new calls, and is closed when the last one has
+	// ended.
+	retired bool
+	// err is why the connection was killed.
+	err error
 }
 
 func newClientConn(addr string, nc net.Conn, count traffic) *clientConn {
@@ -91,7 +101,8 @@ func (cc *clientConn) register(k *call) (id uint32, ok bool) {
 		return 0, false
 	}
 	cc.lastID++
-	for cc.pending[cc.lastID] != nil { // after 2³² calls an ID may still be in use
+	// After 2³² calls an ID may still be in use.
+	for cc.pending[cc.lastID] != nil {
 		cc.lastID++
 	}
 	cc.pending[cc.lastID] = k
@@ -177,9 +188,11 @@ func (cc *clientConn) send(ctx context.Context, id uint32, k *call, request wire
 		}
 		cc.kill(fmt.Errorf("a %v was cut off: %w", request.Kind(), err))
 	}
-	if cc.takeCall(id) == nil { // another goroutine has it, most likely in kill
+	// If another goroutine has the call, it is most likely in kill.
+	if cc.takeCall(id) == nil {
 		cc.awaitEnd(k)
-		if k.err == nil { // the answer came before the shared write failed
+		// The answer may have come before the shared write failed.
+		if k.err == nil {
 			k.done <- struct{}{}
 			return nil
 		}
@@ -213,7 +226,8 @@ func (cc *clientConn) wait(ctx context.Context, id uint32, k *call) ([]byte, err
 		cc.retireIfSilent(ctx, k)
 		return nil, fmt.Errorf("no answer: %w", ctx.Err())
 	}
-	cc.awaitEnd(k) // the answer is being read into the caller's memory
+	// The answer is being read into the caller's memory.
+	cc.awaitEnd(k)
 	if k.err != nil && errors.Is(k.err, ErrConnection) {
 		return nil, fmt.Errorf("no whole answer: %w", ctx.Err())
 	}
@@ -293,7 +307,8 @@ func (k *call) readAnswer(br *frameReader, h wire.Header, scratch []byte) ([]byt
 		return scratch, br.discard(h.Payload)
 	}
 	if h.Lent {
-		k.filled = k.dst // the peer has written it there
+		// The peer has written the answer there.
+		k.filled = k.dst
 		br.count.received(len(k.filled))
 		return scratch, nil
 	}

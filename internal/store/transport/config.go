@@ -22,12 +22,20 @@ const (
 	// slower than that cannot train.
 	stall = time.Minute
 
-	smallFrame  = 16 << 10 // frames up to this size are copied and written together
-	batchLimit  = 1 << 20  // bytes of small frames waiting to be written; beyond it their senders wait
-	vectorBytes = 1 << 20  // large frames are written together up to this size
-	readBuffer  = 64 << 10 // a connection's buffer for small frames
-	readAhead   = 16 << 10 // how much of it is read at once, before many small frames have come and after a large one
-	keepScratch = 64 << 10 // buffers above this size are not kept for reuse
+	// smallFrame: frames up to this size are copied and written together.
+	smallFrame = 16 << 10
+	// batchLimit is the bytes of small frames that wait to be written; beyond it their senders
+	// wait.
+	batchLimit = 1 << 20
+	// vectorBytes: large frames are written together up to this size.
+	vectorBytes = 1 << 20
+	// readBuffer is the size of a connection's buffer for small frames.
+	readBuffer = 64 << 10
+	// readAhead is how much of the buffer is read at once, before many small frames have come
+	// and after a large one.
+	readAhead = 16 << 10
+	// keepScratch: buffers above this size are not kept for reuse.
+	keepScratch = 64 << 10
 )
 
 // frameTime is how long a frame of n bytes may take once it has begun.

@@ -57,22 +57,30 @@ var (
 
 // A Refusal is a Nack as an error: the peer received the request and refused it.
 type Refusal struct {
-	Addr       string
-	Code       wire.Code
-	Generation uint64 // the peer's
+	Addr string
+	Code wire.Code
+	// Generation is the peer's.
+	Generation uint64
 	Text       string
 }
 
 // Config configures a Client or a Server. The zero value of a field takes the default beside it.
 type Config struct {
-	Network     Network       // TCP
-	Secret      []byte        // the job's; empty: connections are not authenticated
-	Identity    *Identity     // this process's; nil: connections between hosts are not encrypted
-	Peers       []string      // roles that the other end's Identity may have; none: any role of the job
-	Connections int           // connections of a Client: 4, or 1 to a loopback address on a machine with few cores
-	DialTimeout time.Duration // 5 s
-	MaxInFlight int           // requests in flight of a Client, and of each connection of a Server: 4096; more wait
-	Logger      *slog.Logger  // slog.Default()
+	Network Network // default: TCP
+	// Secret is the job's. Empty: connections are not authenticated.
+	Secret []byte
+	// Identity is this process's. Nil: connections between hosts are not encrypted.
+	Identity *Identity
+	// Peers are the roles that the other end's Identity may have. None: any role of the job.
+	Peers []string
+	// Connections is the number of connections of a Client: 4 by default, or 1 to a loopback
+	// address on a machine with few cores.
+	Connections int
+	DialTimeout time.Duration // default: 5 s
+	// MaxInFlight is the most requests in flight of a Client, and of each connection of a
+	// Server: 4096 by default; more wait.
+	MaxInFlight int
+	Logger      *slog.Logger // default: slog.Default()
 
 	// Recorder counts the bytes of frames sent and received, headers included; nil: they are
 	// not counted.
@@ -81,25 +89,35 @@ type Config struct {
 
 // A Request is what a Handler gets. It is valid until the Response has been written.
 type Request struct {
-	Kind    wire.Kind
-	Head    []byte // encoded message of Kind
-	Payload []byte // in the memory returned by Buffer or Borrow
+	Kind wire.Kind
+	// Head is the encoded message of Kind.
+	Head []byte
+	// Payload is in the memory returned by Buffer or Borrow.
+	Payload []byte
 	Remote  net.Addr
-	Peer    string // role of the other end's Identity; empty within a host and without TLS
+	// Peer is the role of the other end's Identity; empty within a host and without TLS.
+	Peer string
 	// Value is for the Handler: what Buffer sets, Serve finds.
 	Value any
 
-	loan   Loan        // of the payload, if it was lent
-	placed lentMessage // the answer, if its payload was placed
+	// loan is that of the payload, if it was lent.
+	loan Loan
+	// placed is the answer, if its payload was placed.
+	placed lentMessage
 }
 
 // A Response answers a Request.
 type Response struct {
 	Message wire.Message
-	Payload [][]byte // written one after the other, not copied
-	Placed  bool     // the payload lies in the Out of the request's Loan; Payload is empty
-	Order   uint64   // of several large answers that wait for one connection, the one with the lowest Order is sent first
-	Release func()   // if set, called once the payload has been written or dropped
+	// Payload is written one piece after the other, and not copied.
+	Payload [][]byte
+	// Placed says that the payload lies in the Out of the request's Loan; Payload is empty.
+	Placed bool
+	// Order decides which of several large answers that wait for one connection is sent first:
+	// the one with the lowest.
+	Order uint64
+	// Release, if set, is called once the payload has been written or dropped.
+	Release func()
 }
 
 // A Handler serves requests. Its methods are called from many goroutines.

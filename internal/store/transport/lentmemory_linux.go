@@ -24,21 +24,29 @@ import (
 // return what it has copied of them; so no whole frame contains bytes that were changed.
 const (
 	claimWithdrawn uint32 = 1 << 31
-	claimRefused   uint32 = 1 << 30 // the peer cannot map memory: no more is lent
+	// claimRefused: the peer cannot map memory, and no more is lent.
+	claimRefused uint32 = 1 << 30
 )
 
 const (
-	lendBytes = shm.MinBytes // smaller pieces are written into the ring
-	maxBlocks = 4096         // blocks of one end on one connection; pieces of other blocks are written into the ring
+	// lendBytes: smaller pieces are written into the ring.
+	lendBytes = shm.MinBytes
+	// maxBlocks is the most blocks of one end on one connection; pieces of other blocks are
+	// written into the ring.
+	maxBlocks = 4096
 )
 
 // A loan is the state of the memory that a memoryConn lends its peer.
 type loan struct {
-	over    *net.UnixConn     // for file descriptors
-	numbers map[uint64]uint32 // by block ID: the numbers of the blocks that the peer has
-	sent    uint64            // ID of a block that was sent and that the peer has not received yet; 0: none
-	never   bool              // the peer cannot map memory, or descriptors cannot be sent
-	out     bool              // memory is lent now
+	over *net.UnixConn // for file descriptors
+	// numbers has, by block ID, the numbers of the blocks that the peer has.
+	numbers map[uint64]uint32
+	// sent is the ID of a block that was sent and that the peer has not received yet; 0: none.
+	sent uint64
+	// never says that the peer cannot map memory, or that descriptors cannot be sent.
+	never bool
+	// out says that memory is lent now.
+	out bool
 }
 
 // lend puts a record for p into the ring; false if p must be copied. The memory is lent until
@@ -113,7 +121,8 @@ func (c *memoryConn) number(b *shm.Block) (uint32, error) {
 			return 0, err
 		}
 		if err := c.sendBlock(b); err != nil {
-			l.never = true // most likely too many file descriptors
+			// There are most likely too many file descriptors.
+			l.never = true
 			return 0, nil
 		}
 		l.sent = b.ID
@@ -152,7 +161,8 @@ func (c *memoryConn) sendBlock(b *shm.Block) error {
 
 // receiveBlock receives the descriptors that came with one byte.
 func (b *borrowed) receiveBlock() (fds []int, err error) {
-	if err := b.from.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil { // the descriptor was sent before the record
+	// The descriptor was sent before the record.
+	if err := b.from.SetReadDeadline(time.Now().Add(handshakeTimeout)); err != nil {
 		return nil, err
 	}
 	raw, err := b.from.SyscallConn()
@@ -281,7 +291,8 @@ func (b *borrowed) take(n uint32, claim *uint32) error {
 		return err
 	}
 	var m *shm.Mapping
-	if len(fds) == 1 { // there is none if this process has too many open files
+	// There is none if this process has too many open files.
+	if len(fds) == 1 {
 		m, _ = shm.Map(fds[0], b.writable)
 	}
 	for _, fd := range fds {

@@ -17,7 +17,8 @@ import (
 //
 // Its methods may be called from one goroutine at a time.
 type Loan struct {
-	word       *uint32 // in memory that both ends have mapped
+	// word lies in memory that both ends have mapped.
+	word       *uint32
 	generation uint32
 	payload    []byte
 	out        []byte
@@ -55,11 +56,14 @@ func (l *Loan) Over() bool {
 // generation, which tells it from earlier loans by the same word: a peer that is late finds none of
 // its own.
 const (
-	loanOver       uint32 = 0 // or the word was never used
-	loanLent       uint32 = 1
-	loanClaimed    uint32 = 2
-	loanWanted     uint32 = 3 // claimed, and the owner waits for the release
-	loanGeneration uint32 = 4 // the lowest bit of the generation
+	// loanOver is also the state of a word that was never used.
+	loanOver    uint32 = 0
+	loanLent    uint32 = 1
+	loanClaimed uint32 = 2
+	// loanWanted: the memory is claimed, and the owner waits for the release.
+	loanWanted uint32 = 3
+	// loanGeneration is the lowest bit of the generation.
+	loanGeneration uint32 = 4
 )
 
 // A LoanHandler is a Handler that can use payloads where they lie.
@@ -106,7 +110,8 @@ type lentCall struct {
 	memory      lentMemory
 	owner       interface{ takeBack(*lentCall) }
 	request     lentMessage
-	payload     [1][]byte // the description
+	// payload is the description.
+	payload [1][]byte
 }
 
 // loanSize is the length of a loan's description, the payload of a request whose header says that
@@ -138,7 +143,8 @@ func (k *lentCall) end() {
 			k.awaitRelease()
 			break
 		}
-		if was := atomic.LoadUint32(k.word); was != lent && was != claimed { // a peer that has changed what it must not
+		// Any other word is of a peer that has changed what it must not.
+		if was := atomic.LoadUint32(k.word); was != lent && was != claimed {
 			k.awaitRelease()
 			break
 		}
@@ -156,7 +162,8 @@ func (k *lentCall) awaitRelease() {
 			if err == nil {
 				return
 			}
-			if !told { // the peer may write to the caller's memory: the call cannot return
+			// The peer may write to the caller's memory, so the call cannot return.
+			if !told {
 				slog.Warn("transport: a peer still holds memory that was lent to it for a call that has ended; waiting until it releases the memory", "error", err)
 				told = true
 			}

@@ -21,24 +21,31 @@ import (
 // numbered and sent as those of lent records are.
 
 const (
-	loanWords      = 512 // offset of the first word
-	maxLoans       = (ringHeader - loanWords) / 4
-	maxRegistering = 16 // blocks on their way to the peer
+	// loanWords is the offset of the first word.
+	loanWords = 512
+	maxLoans  = (ringHeader - loanWords) / 4
+	// maxRegistering is the most blocks on their way to the peer.
+	maxRegistering = 16
 )
 
 // callLoans are the loans of a memoryConn, at either end.
 type callLoans struct {
-	mu          sync.Mutex // guards the rest, but for numbers
-	free        []*lentCall
-	made        uint32 // of maxLoans, each with a word
-	out         int    // loans that are not over
-	closed      bool
-	memory      []byte          // with the words; unmapped once closed with no loan out
-	blocks      *borrowed       // likewise
-	registering map[uint64]bool // by block ID
-	wg          sync.WaitGroup  // of registrations
+	mu   sync.Mutex // guards all but numbers
+	free []*lentCall
+	// made is how many of maxLoans have been made, each with a word.
+	made uint32
+	// out is the number of loans that are not over.
+	out    int
+	closed bool
+	// memory has the words. It and blocks are unmapped once closed with no loan out.
+	memory []byte
+	blocks *borrowed
+	// registering has the blocks that are on their way, by block ID, and wg waits for that.
+	registering map[uint64]bool
+	wg          sync.WaitGroup
 
-	numbers atomic.Pointer[map[uint64]uint32] // by block ID: blocks that the peer has
+	// numbers has, by block ID, the blocks that the peer has.
+	numbers atomic.Pointer[map[uint64]uint32]
 }
 
 // lentMemory is what a call lends.
@@ -132,7 +139,9 @@ func (c *memoryConn) register(b *shm.Block, p []byte) {
 		runtime.KeepAlive(p)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if number != 0 || err != nil { // after an error a later call tries again; without one the peer cannot map the block, now or ever
+		// After an error a later call tries again; without one the peer cannot map the
+		// block, now or ever.
+		if number != 0 || err != nil {
 			delete(l.registering, b.ID)
 		}
 		if number != 0 {

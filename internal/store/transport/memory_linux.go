@@ -51,29 +51,39 @@ import (
 //	              block's file descriptor has just been sent
 //	     8     8  offset in the block
 type memoryConn struct {
-	dataBell, roomBell *doorbell // on which the peer announces data, and room to write
+	// dataBell is where the peer announces data, and roomBell where it announces room to write.
+	dataBell, roomBell *doorbell
 	peer               net.Addr
 	closed             atomic.Bool
 
 	reading sync.Mutex // held by Read
 	in      ring
-	record  record     // being read
-	blocks  borrowed   // of the peer's memory
+	// record is the one that is being read.
+	record record
+	// blocks are those of the peer's memory.
+	blocks  borrowed
 	writing sync.Mutex // held by Write
 	out     ring
-	loan    loan // to the peer
-	side    int  // 0: this end dialled
-	calls   callLoans
+	// loan is what is lent to the peer.
+	loan loan
+	// side is 0 at the end that dialled.
+	side  int
+	calls callLoans
 
-	memory []byte // set to nil while both mutexes are held
+	// memory is set to nil while both mutexes are held.
+	memory []byte
 }
 
 const (
-	ringHeader  = 2048
-	ringBits    = 20 // log2 of a ring's bytes; two rings for each connection
+	ringHeader = 2048
+	// ringBits is log2 of a ring's bytes; each connection has two rings.
+	ringBits    = 20
 	maxRingBits = 24
-	ringPiece   = 64 << 10 // bytes copied before the other end is woken
-	ringSpins   = 10       // checks of a ring, yielding to other goroutines in between, before a wait: a byte often comes within microseconds
+	// ringPiece is how many bytes are copied before the other end is woken.
+	ringPiece = 64 << 10
+	// ringSpins is how often a ring is checked, yielding to other goroutines in between, before
+	// a wait: a byte often comes within microseconds.
+	ringSpins = 10
 )
 
 // A ring is one end's state of one direction.
@@ -83,9 +93,12 @@ type ring struct {
 	claim                 *uint32
 	roomAt                *uint64
 	data                  []byte
-	position              uint64 // this end's position; the copy in shared memory, which the peer may change, is never read back
-	tell                  func(fd uintptr) bool
-	via                   rawWriter // the socket on which the other end waits
+	// position is this end's. The copy in shared memory, which the peer may change, is never
+	// read back.
+	position uint64
+	tell     func(fd uintptr) bool
+	// via is the socket on which the other end waits.
+	via rawWriter
 }
 
 // doorbellByte is written to ring the doorbell.
@@ -102,14 +115,16 @@ type doorbell struct {
 	raw syscall.RawConn
 
 	// Of the goroutine that waits:
-	drained [64]byte // received bytes
+	// drained is where received bytes go.
+	drained [64]byte
 	err     error
 	try     func(fd uintptr) (done bool)
 
 	mu       sync.Mutex // guards the rest
 	deadline time.Time
-	applied  time.Time // the socket's deadline
-	waiting  bool
+	// applied is the socket's deadline.
+	applied time.Time
+	waiting bool
 }
 
 func (b *doorbell) set(t time.Time) error {
@@ -295,12 +310,13 @@ func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memory
 	c := &memoryConn{dataBell: dataBell, roomBell: roomBell, peer: peerOf(nc), memory: memory,
 		out: newRing(memory, side, bits), in: newRing(memory, 1-side, bits),
 		blocks: borrowed{from: blocks, writable: side == 1}, loan: loan{over: blocks}, side: side}
-	c.out.via, c.in.via = dataBell.raw, roomBell.raw // the peer's reader waits on the first socket
+	// The peer's reader waits on the first socket.
+	c.out.via, c.in.via = dataBell.raw, roomBell.raw
 	c.calls.memory, c.calls.blocks = memory, &c.blocks
 	return c, nil
 }
 
-func (c *memoryConn) transport() int       { return telemetry.SharedMemory } // for trafficOf
+func (c *memoryConn) transport() int       { return telemetry.SharedMemory } // used by trafficOf
 func (c *memoryConn) LocalAddr() net.Addr  { return hostAddr("memory of this host") }
 func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
 
@@ -333,7 +349,8 @@ func (c *memoryConn) Close() error {
 // builds, but not under the race detector.
 func (r *ring) wake(waits *uint32) {
 	if atomic.LoadUint32(waits) != 0 && atomic.SwapUint32(waits, 0) != 0 {
-		r.via.Write(r.tell) // an error means that the other end has ended, which the next wait notices
+		// An error means that the other end has ended, which the next wait notices.
+		r.via.Write(r.tell)
 	}
 }
 
@@ -486,7 +503,8 @@ func (c *memoryConn) writeVector(rest *net.Buffers) error {
 // write puts all pieces into the ring, as loans or copies, and waits until the loans are read. It
 // wakes the reader when the ring is full or has ringPiece bytes, and at the end.
 func (c *memoryConn) write(rest *net.Buffers) error {
-	if c.closed.Load() { // the memory may be unmapped
+	// Then the memory may be unmapped.
+	if c.closed.Load() {
 		return net.ErrClosed
 	}
 	for len(*rest) > 0 {
@@ -565,7 +583,8 @@ func (c *memoryConn) await(r *ring, count func(*ring) (int, error), waits *uint3
 		}
 		atomic.SwapUint32(waits, 1)
 		if n, err := count(r); n > 0 || err != nil {
-			atomic.StoreUint32(waits, 0) // a doorbell rung meanwhile only wakes the next wait once too often
+			// A doorbell rung meanwhile only wakes the next wait once too often.
+			atomic.StoreUint32(waits, 0)
 			return n, err
 		}
 		if err := bell.wait(); err != nil {

@@ -9,11 +9,13 @@ import (
 // read; large payloads bypass it. The amount read ahead grows while small frames fill the buffer,
 // and falls with every large frame, because the part of it that was read ahead is copied twice.
 type frameReader struct {
-	r        io.Reader
-	count    traffic
-	buf      []byte
-	from, to int // the unread part of buf
-	ahead    int // most bytes to read when the buffer is empty
+	r     io.Reader
+	count traffic
+	buf   []byte
+	// from and to bound the unread part of buf.
+	from, to int
+	// ahead is the most bytes to read when the buffer is empty.
+	ahead int
 }
 
 func newFrameReader(r io.Reader, count traffic) *frameReader {

@@ -45,10 +45,12 @@ type secureConn struct {
 	under *heldConn
 
 	writing sync.Mutex // held by writes
-	small   []byte     // pieces that share a record
+	// small has pieces that share a record.
+	small []byte
 
-	out atomic.Int64 // records sealed
-	in  atomic.Int64 // records opened, at least
+	// out is how many records were sealed, and in how many were opened at least.
+	out atomic.Int64
+	in  atomic.Int64
 }
 
 // A heldConn is what package tls reads from and writes to. After hold it keeps what is written,
@@ -58,7 +60,8 @@ type heldConn struct {
 
 	mu   sync.Mutex // guards the rest
 	held bool
-	buf  []byte // sealed, and not written yet
+	// buf is sealed, and not written yet.
+	buf []byte
 }
 
 func (c *heldConn) hold() {
@@ -153,7 +156,7 @@ func broken(err error) bool {
 // errRecord says what a changed record looks like from here.
 var errRecord = errors.New("a record is not valid: something on the way changed, dropped or repeated bytes")
 
-func (c *secureConn) transport() int { return telemetry.TLS } // for trafficOf
+func (c *secureConn) transport() int { return telemetry.TLS } // used by trafficOf
 
 // spent reports whether the connection's keys have sealed as many records as they may: new calls
 // take another connection.

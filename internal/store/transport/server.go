@@ -17,22 +17,28 @@ const maxUnauthenticated = 512
 
 // A Server answers the requests of many Clients through one Handler.
 type Server struct {
-	ln  net.Listener
-	h   Handler
-	p   PromptHandler // h, if it is one
+	ln net.Listener
+	h  Handler
+	// p is h, if it is a PromptHandler.
+	p   PromptHandler
 	cfg Config
 
-	ctx             context.Context // ends with Close
+	// ctx ends with Close.
+	ctx             context.Context
 	cancel          context.CancelFunc
 	unauthenticated unauthenticated.Conns
 
-	mu         sync.Mutex // guards all below
-	ended      bool
-	conns      map[net.Conn]net.Conn // accepted connections, and what the handshake made of each
-	connClosed chan struct{}         // closed and replaced when a connection has ended
+	mu    sync.Mutex // guards all below
+	ended bool
+	// conns has the accepted connections, and what the handshake made of each.
+	conns map[net.Conn]net.Conn
+	// connClosed is closed and replaced when a connection has ended.
+	connClosed chan struct{}
 	warned     time.Time
-	suppressed int            // refusals since then without a line
-	wg         sync.WaitGroup // of all goroutines
+	// suppressed is the number of refusals since then without a line.
+	suppressed int
+	// wg waits for all goroutines.
+	wg sync.WaitGroup
 }
 
 // NewServer returns a Server that owns ln. It answers no request before Serve.
@@ -89,7 +95,9 @@ func (s *Server) Close() error {
 	for _, nc := range s.conns {
 		nc.Close()
 	}
-	s.cancel() // after the connections are closed: a Handler's error about the cancellation must not be sent as an answer
+	// The connections are closed before: a Handler's error about the cancellation must not be
+	// sent as an answer.
+	s.cancel()
 	err := s.ln.Close()
 	s.mu.Unlock()
 	s.wg.Wait()

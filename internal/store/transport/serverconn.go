@@ -17,18 +17,24 @@ import (
 // A serverConn is one connection of a Server. One goroutine reads requests and answers those that
 // need not wait; other requests have a goroutine each; one goroutine writes small answers.
 type serverConn struct {
-	s           *Server
-	nc          net.Conn
-	role        string // the client's, from its certificate; empty without TLS
-	w           *frameWriter
-	ctx         context.Context // ends when the connection does
-	cancel      context.CancelFunc
-	turns       chan struct{} // a token for each request being worked on
-	requests    *requestPool
-	spare       freeList[Request]
-	unflushed   bool           // of the reading goroutine: it has collected answers that must be written before it waits
-	description [loanSize]byte // of the reading goroutine
-	wg          sync.WaitGroup // of the writer
+	s  *Server
+	nc net.Conn
+	// role is the client's, from its certificate; empty without TLS.
+	role string
+	w    *frameWriter
+	// ctx ends when the connection does.
+	ctx    context.Context
+	cancel context.CancelFunc
+	// turns holds a token for each request being worked on.
+	turns    chan struct{}
+	requests *requestPool
+	spare    freeList[Request]
+	// unflushed and description belong to the reading goroutine. unflushed says that it has
+	// collected answers that must be written before it waits.
+	unflushed   bool
+	description [loanSize]byte
+	// wg waits for the writer.
+	wg sync.WaitGroup
 }
 
 func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
@@ -239,7 +245,8 @@ func (c *serverConn) serveOne(j job) {
 
 func (c *serverConn) recycle(r *Request) {
 	if r.loan.conn != nil {
-		r.loan.Release() // a handler that panicked has not
+		// A handler that panicked has not released it.
+		r.loan.Release()
 		r.loan.conn.endLoan()
 	}
 	head := r.Head[:0]
@@ -256,7 +263,8 @@ func (c *serverConn) answer(id uint32, resp Response) {
 		defer resp.Release()
 	}
 	err := c.write(id, resp)
-	if errors.Is(err, wire.ErrMalformed) { // our own answer is beyond the limits
+	// Our own answer is beyond the limits.
+	if errors.Is(err, wire.ErrMalformed) {
 		err = c.write(id, Response{Message: nack(fmt.Errorf("the answer: %v", err))}) //nolint:errorlint // %w would make it the code of a malformed request
 	}
 	if err != nil {

@@ -20,7 +20,8 @@ import (
 // connection, and ends with the connection's deadlines.
 type socketConn struct {
 	net.Conn
-	kind int // as telemetry.SentBytes has it
+	// kind is as telemetry.SentBytes has it.
+	kind int
 
 	raw   syscall.RawConn
 	read  socketRead
@@ -67,7 +68,7 @@ func newSocketConn(nc net.Conn, kind int) net.Conn {
 	return c
 }
 
-func (c *socketConn) transport() int { return c.kind } // for trafficOf
+func (c *socketConn) transport() int { return c.kind } // used by trafficOf
 
 // Read implements net.Conn.
 func (c *socketConn) Read(p []byte) (int, error) {
@@ -81,7 +82,8 @@ func (c *socketConn) Read(p []byte) (int, error) {
 	err := c.raw.Read(r.try)
 	r.p = nil
 	switch {
-	case err != nil: // it was closed, or its deadline has passed
+	// It was closed, or its deadline has passed.
+	case err != nil:
 		return 0, err
 	case errors.Is(r.err, io.EOF):
 		return 0, io.EOF

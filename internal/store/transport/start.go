@@ -30,7 +30,9 @@ type Started struct {
 	id   uint32
 	kind wire.Kind
 	call call
-	mu   sync.Mutex // held while the request is being read: a connection that breaks meanwhile must not end it yet
+	// mu is held while the request is being read: a connection that breaks meanwhile must not
+	// end it yet.
+	mu sync.Mutex
 }
 
 var _ Starter = (*Client)(nil)
@@ -43,7 +45,8 @@ func (c *Client) Start(p *Started, request, answer wire.Message, dst []byte, pay
 	}
 	cc := c.slots[(c.next.Load()+1)%uint32(len(c.slots))].conn.Load()
 	if cc == nil {
-		return false // keep the turn at this slot: Call dials it
+		// The turn at this slot is kept: Call dials it.
+		return false
 	}
 	select {
 	case c.turns <- struct{}{}:

@@ -25,7 +25,8 @@ func beforeConnect(_, address string, raw syscall.RawConn) error {
 // A listenerTuning chooses the congestion control of accepted connections. They begin with their
 // listener's.
 type listenerTuning struct {
-	system string // what connections from other machines get; empty: what they have
+	// system is what connections from other machines get; empty: what they have.
+	system string
 }
 
 // beforeListen is for net.ListenConfig.

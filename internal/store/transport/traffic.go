@@ -8,8 +8,9 @@ import (
 
 // traffic counts the bytes of frames on one connection. Its zero value counts nothing.
 type traffic struct {
-	to        *telemetry.Recorder
-	transport int // as telemetry.SentBytes has it
+	to *telemetry.Recorder
+	// transport is as telemetry.SentBytes has it.
+	transport int
 }
 
 func trafficOf(nc net.Conn, to *telemetry.Recorder) traffic {

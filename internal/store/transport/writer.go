@@ -20,24 +20,34 @@ import (
 // written from the sender's memory. They wait in a queue, lower order first; the sender that holds
 // the token writes the queue for all, up to vectorBytes at a time.
 type frameWriter struct {
-	nc    net.Conn
-	dead  <-chan struct{} // closed when the connection is closed
-	limit bool            // frames that have begun must pass within frameTime
+	nc net.Conn
+	// dead is closed when the connection is closed.
+	dead <-chan struct{}
+	// limit says that frames that have begun must pass within frameTime.
+	limit bool
 	count traffic
 
-	token chan struct{} // holds one value while no goroutine writes
-	wake  chan struct{} // the batch is no longer empty
+	// token holds one value while no goroutine writes.
+	token chan struct{}
+	// wake says that the batch is no longer empty.
+	wake chan struct{}
 
-	mu    sync.Mutex // guards the two
-	batch []byte     // small frames to be written
-	queue []*frame   // large frames to be written, by order, then by arrival
+	mu sync.Mutex // guards the two
+	// batch has small frames to be written.
+	batch []byte
+	// queue has large frames to be written, by order, then by arrival.
+	queue []*frame
 
 	// Of the token's holder:
-	spare  []byte      // the second buffer of the batch
-	vector []*frame    // large frames being written
-	iov    [][]byte    // their pieces
-	rest   net.Buffers // the part of iov that is not written yet
-	timed  bool        // the connection has a deadline for writes
+	// spare is the second buffer of the batch.
+	spare []byte
+	// vector has the large frames that are being written, iov their pieces, and rest the part
+	// of iov that is not written yet.
+	vector []*frame
+	iov    [][]byte
+	rest   net.Buffers
+	// timed says that the connection has a deadline for writes.
+	timed bool
 
 	frames freeList[frame]
 }
@@ -46,7 +56,8 @@ type frameWriter struct {
 // that takes it out of the queue sends on done, once: the token's holder, or the sender itself,
 // which then does not wait.
 type frame struct {
-	head    []byte // header and head
+	// head has the header and the head.
+	head    []byte
 	payload [][]byte
 	size    int
 	order   uint64
@@ -95,7 +106,8 @@ func (w *frameWriter) writeSmall(id uint32, m wire.Message, size int, payload []
 func (w *frameWriter) wakeWriter() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // a token is there, and the woken goroutine writes this frame, too
+	default:
+		// A token is there, and the woken goroutine writes this frame, too.
 	}
 }
 
@@ -155,7 +167,8 @@ func (w *frameWriter) run(fail func(error)) {
 		case <-w.dead:
 			return
 		}
-		runtime.Gosched() // senders that are ready to run add their frames first
+		// Senders that are ready to run add their frames first.
+		runtime.Gosched()
 		err := w.flush()
 		w.token <- struct{}{}
 		if err != nil {
@@ -200,12 +213,14 @@ func (w *frameWriter) writeLarge(ctx context.Context, id uint32, m wire.Message,
 		case err := <-f.done:
 			return true, err
 		case <-w.token:
-			if len(f.done) > 0 { // another goroutine writes: its frames must not end with this ctx
+			if len(f.done) > 0 {
+				// Another goroutine writes: its frames must not end with this ctx.
 				w.token <- struct{}{}
 				continue
 			}
 			if _, err := w.next(ctx); err != nil {
-				w.nc.Close() // whichever frame it was
+				// It does not matter which frame it was.
+				w.nc.Close()
 			}
 			w.token <- struct{}{}
 		case <-ended:
@@ -214,7 +229,8 @@ func (w *frameWriter) writeLarge(ctx context.Context, id uint32, m wire.Message,
 			}
 			ended = nil
 			if !w.awaitWritten(f) {
-				w.nc.Close() // another goroutine's write, which ends now
+				// Another goroutine's write ends now.
+				w.nc.Close()
 			}
 		case <-dead:
 			if w.remove(f) {
@@ -302,7 +318,8 @@ func (w *frameWriter) next(ctx context.Context) (more bool, err error) {
 			}
 		}
 	}
-	w.iov, w.rest = iov, iov // writing consumes rest
+	// Writing consumes rest.
+	w.iov, w.rest = iov, iov
 	if err = w.writeRest(ctx, size); err == nil {
 		w.count.sent(size + heads)
 	}

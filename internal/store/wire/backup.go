@@ -25,11 +25,17 @@ func (m *Copy) Order() uint64 { return m.Key }
 
 // The forms of a Replicate's payload.
 const (
-	RecordNone   uint8 = 0 // nothing: the value stays
-	RecordSum    uint8 = 1 // float32 for each value: the sum, to which the optimizer is applied
-	RecordValue  uint8 = 2 // float32 for each value: the value
-	RecordRows   uint8 = 3 // rows int64, their numbers or IDs; then rows × rowlen float32, their sums
-	RecordNewest uint8 = 4 // float32 for each value: the one contributor's newest contribution (ModeAsync, RuleAverage)
+	// RecordNone: nothing: the value stays.
+	RecordNone uint8 = 0
+	// RecordSum: float32 for each value: the sum, to which the optimizer is applied.
+	RecordSum uint8 = 1
+	// RecordValue: float32 for each value: the value.
+	RecordValue uint8 = 2
+	// RecordRows: rows int64, their numbers or IDs; then rows × rowlen float32, their sums.
+	RecordRows uint8 = 3
+	// RecordNewest: float32 for each value: the one contributor's newest contribution
+	// (ModeAsync, RuleAverage).
+	RecordNewest uint8 = 4
 )
 
 // Replicate sends a closed round to the shard's backup, which changes its value as the primary did.
@@ -145,14 +151,21 @@ type Fill struct {
 
 // FillMember is a shard's state of one worker.
 type FillMember struct {
-	Node     uint64
-	Counted  uint64 // highest sequence number that counts
-	Base     uint64 // ModeAsync: the slowest member's contributions when this one joined, counted as its own
-	Examples uint64 // in closed rounds
+	Node uint64
+	// Counted is the highest sequence number that counts.
+	Counted uint64
+	// Base is, in ModeAsync, the slowest member's contributions when this one joined, counted
+	// as its own.
+	Base uint64
+	// Examples are those in closed rounds.
+	Examples uint64
 	Known    bool
-	Newest   bool // ModeAsync, RuleAverage: its newest contribution is one of the arrays
-	Weight   float32
-	Caught   uint64 // contributions that the guard has refused or clipped
+	// Newest says, in ModeAsync with RuleAverage, that its newest contribution is one of the
+	// arrays.
+	Newest bool
+	Weight float32
+	// Caught is the number of contributions that the guard has refused or clipped.
+	Caught uint64
 }
 
 // FillPart brings a part of an array to the backup. With last the new state is complete and

@@ -21,8 +21,9 @@ type coder struct {
 	b        []byte
 	decoding bool
 	kind     Kind
-	off      int // decoding: bytes taken
-	err      error
+	// off is, when decoding, how many bytes are taken.
+	off int
+	err error
 }
 
 // coders are the coders that are not in use. A message's fields are behind an interface, so its
@@ -104,9 +105,11 @@ func (c *coder) take(n int) []byte {
 // often are coded in one: their length is checked once, not at each field. The fields must fill the
 // window.
 type window struct {
-	c    *coder
-	b    []byte // nil after an error: no field may be coded
-	base int    // the window's place in the head
+	c *coder
+	// b is nil after an error: no field may be coded.
+	b []byte
+	// base is the window's place in the head.
+	base int
 }
 
 // window returns the next n bytes, and reports whether fields may be coded.

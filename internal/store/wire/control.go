@@ -102,10 +102,13 @@ type Watch struct {
 
 // The phases of a job.
 const (
-	PhaseForming  uint8 = 1 // nodes are missing; Membership.Waiting names them
-	PhaseRunning  uint8 = 2
-	PhaseFinished uint8 = 3 // all workers left; servers end
-	PhaseFailed   uint8 = 4 // Membership.Reason says why; everyone ends
+	// PhaseForming: nodes are missing; Membership.Waiting names them.
+	PhaseForming uint8 = 1
+	PhaseRunning uint8 = 2
+	// PhaseFinished: all workers left; servers end.
+	PhaseFinished uint8 = 3
+	// PhaseFailed: Membership.Reason says why; everyone ends.
+	PhaseFailed uint8 = 4
 )
 
 // Membership describes the job. The generation goes up by one when nodes join or are lost, because
@@ -156,10 +159,13 @@ type Membership struct {
 
 // The states of a member.
 const (
-	MemberCounts  uint8 = 0
-	MemberJoining uint8 = 1 // joining, and not ready
-	MemberReady   uint8 = 2 // joining and ready; the next change makes it a member
-	MemberLeaving uint8 = 3 // a member until the next change
+	MemberCounts uint8 = 0
+	// MemberJoining: joining, and not ready.
+	MemberJoining uint8 = 1
+	// MemberReady: joining and ready; the next change makes it a member.
+	MemberReady uint8 = 2
+	// MemberLeaving: a member until the next change.
+	MemberLeaving uint8 = 3
 )
 
 // Member is one node of a Membership.
@@ -182,13 +188,17 @@ func (m *Member) Counts() bool { return m.State == MemberCounts || m.State == Me
 // cut is shared by the workers of the generation, part i for rank i. Used beyond the length of a
 // share stands for all of it. An epoch after Epoch has no cuts.
 type Division struct {
-	Epoch uint64 `json:"epoch"` // to which the cuts belong
-	Steps uint64 `json:"steps"` // done in all when the division was made
+	// Epoch is the one to which the cuts belong.
+	Epoch uint64 `json:"epoch"`
+	// Steps is how many were done in all when the division was made.
+	Steps uint64 `json:"steps"`
 	Cuts  []Cut  `json:"cuts"`
 	// Change is the number of the change that made the division; 0: none did.
 	Change uint64 `json:"change"`
-	Step   uint64 `json:"step,omitempty"` // of Epoch, the next one
-	Stop   bool   `json:"stop,omitempty"` // all workers agreed to stop at this step
+	// Step is the next one of Epoch.
+	Step uint64 `json:"step,omitempty"`
+	// Stop says that all workers agreed to stop at this step.
+	Stop bool `json:"stop,omitempty"`
 	// Order is the name of the order of the epoch's examples, as workers said it; empty: they
 	// said none.
 	Order string `json:"order,omitempty"`
@@ -196,8 +206,9 @@ type Division struct {
 
 // Cut is one point in an epoch at which what was left of it was divided anew.
 type Cut struct {
-	Parts uint32   `json:"parts"`
-	Used  []uint64 `json:"used"` // of each part
+	Parts uint32 `json:"parts"`
+	// Used has what is used of each part.
+	Used []uint64 `json:"used"`
 }
 
 // Heartbeat renews a node's lease and reports its progress. Answer: Beat.
@@ -513,13 +524,17 @@ type Signalled struct {
 const (
 	FormDense uint8 = 1
 	FormRows  uint8 = 2
-	FormOpen  uint8 = 3 // rows of an open vocabulary: each named by a 64-bit ID and made when it is first pushed to
+	// FormOpen: rows of an open vocabulary: each named by a 64-bit ID and made when it is first
+	// pushed to.
+	FormOpen uint8 = 3
 )
 
 // The rules by which a closed round changes a key's value.
 const (
-	RuleOptimizer uint8 = 1 // the job's optimizer; while there is none, the sum replaces the value
-	RuleAverage   uint8 = 2 // the sum over the sum of weights replaces the value, whatever the optimizer
+	// RuleOptimizer: the job's optimizer; while there is none, the sum replaces the value.
+	RuleOptimizer uint8 = 1
+	// RuleAverage: the sum over the sum of weights replaces the value, whatever the optimizer.
+	RuleAverage uint8 = 2
 )
 
 // Declare asks the scheduler to place a key. The first declaration makes the plan; later ones get

@@ -108,26 +108,49 @@ type Code uint16
 
 // The codes of a Nack.
 const (
-	CodeMalformed       Code = 1  // the bytes do not have the format in the kind's comment
-	CodeStaleGeneration Code = 2  // the sender's generation is not the receiver's
-	CodeUnknownKey      Code = 3  // no such key or shard, or it has no value yet
-	CodeDuplicateInit   Code = 4  // the key was initialised with something else
-	CodeSize            Code = 5  // the number of values does not fit the key
-	CodeUnknownNode     Code = 6  // the node is not, or no longer, a member
-	CodeConflict        Code = 7  // another node has sent a different value before (optimizer, number of workers)
-	CodeTooFarAhead     Code = 8  // the round is more than one ahead of the open one
-	CodeUnavailable     Code = 9  // the job failed or ended; the text says why
-	CodeTimeout         Code = 10 // the wait's time ran out; the text says whom it waited for
-	CodeUnauthorised    Code = 11 // the peer did not prove that it has the job's secret
-	CodeUnsupported     Code = 12 // known, but not in this mode (rows of a dense key, an optimizer that needs whole keys)
-	CodeInternal        Code = 13 // an internal error of the receiver; the text describes it
-	CodeBusy            Code = 14 // a limit of the receiver is reached; try again later
-	CodeFull            Code = 15 // the limit of a key's rows, or of a server's bytes, is reached
-	CodeRemoved         Code = 16 // the node was asked to leave, and may now
-	CodeMoved           Code = 17 // the shard is at another server; the scheduler knows where
-	CodeGap             Code = 18 // a backup lacks the rounds before
-	CodeNoTrace         Code = 19 // nobody collects spans of this window, or no longer; the server has no such profile
-	CodePushAlone       Code = 20 // the sum of a host's workers is not taken: each of them pushes for itself
+	// CodeMalformed: the bytes do not have the format in the kind's comment.
+	CodeMalformed Code = 1
+	// CodeStaleGeneration: the sender's generation is not the receiver's.
+	CodeStaleGeneration Code = 2
+	// CodeUnknownKey: no such key or shard, or it has no value yet.
+	CodeUnknownKey Code = 3
+	// CodeDuplicateInit: the key was initialised with something else.
+	CodeDuplicateInit Code = 4
+	// CodeSize: the number of values does not fit the key.
+	CodeSize Code = 5
+	// CodeUnknownNode: the node is not, or no longer, a member.
+	CodeUnknownNode Code = 6
+	// CodeConflict: another node has sent a different value before (optimizer, number of
+	// workers).
+	CodeConflict Code = 7
+	// CodeTooFarAhead: the round is more than one ahead of the open one.
+	CodeTooFarAhead Code = 8
+	// CodeUnavailable: the job failed or ended; the text says why.
+	CodeUnavailable Code = 9
+	// CodeTimeout: the wait's time ran out; the text says whom it waited for.
+	CodeTimeout Code = 10
+	// CodeUnauthorised: the peer did not prove that it has the job's secret.
+	CodeUnauthorised Code = 11
+	// CodeUnsupported: known, but not in this mode (rows of a dense key, an optimizer that
+	// needs whole keys).
+	CodeUnsupported Code = 12
+	// CodeInternal: an internal error of the receiver; the text describes it.
+	CodeInternal Code = 13
+	// CodeBusy: a limit of the receiver is reached; try again later.
+	CodeBusy Code = 14
+	// CodeFull: the limit of a key's rows, or of a server's bytes, is reached.
+	CodeFull Code = 15
+	// CodeRemoved: the node was asked to leave, and may now.
+	CodeRemoved Code = 16
+	// CodeMoved: the shard is at another server; the scheduler knows where.
+	CodeMoved Code = 17
+	// CodeGap: a backup lacks the rounds before.
+	CodeGap Code = 18
+	// CodeNoTrace: nobody collects spans of this window, or no longer; the server has no such
+	// profile.
+	CodeNoTrace Code = 19
+	// CodePushAlone: the sum of a host's workers is not taken: each of them pushes for itself.
+	CodePushAlone Code = 20
 )
 
 // A Message is the head of one frame.

@@ -8,9 +8,10 @@ import (
 // A Header opens a frame. The package comment has its bytes.
 type Header struct {
 	Kind    Kind
-	Head    int    // bytes of the head
-	Payload int    // bytes of the payload
-	ID      uint32 // of the request on its connection; the answer repeats it
+	Head    int // bytes of the head
+	Payload int // bytes of the payload
+	// ID is that of the request on its connection; the answer repeats it.
+	ID uint32
 	// Lent: the payload, or the place for it, is memory that the sender lends the receiver, or
 	// that the sender has filled: see package transport. Only processes of one host send such
 	// frames.

@@ -22,9 +22,11 @@ type Profile struct {
 
 // The commands of a Profile.
 const (
-	ProfileRun  uint8 = 1
-	ProfileStop uint8 = 2 // its spans can be read
-	ProfileEnd  uint8 = 3 // nobody wants the spans any more
+	ProfileRun uint8 = 1
+	// ProfileStop: its spans can be read.
+	ProfileStop uint8 = 2
+	// ProfileEnd: nobody wants the spans any more.
+	ProfileEnd uint8 = 3
 )
 
 // Limits of a profile.

@@ -29,12 +29,19 @@ func (m *Origin) Order() uint64 { return m.Key }
 
 // The codecs of values in a payload.
 const (
-	CodecFloat32  uint8 = 0 // 4 bytes a value, IEEE 754
-	CodecFloat16  uint8 = 1 // 2 bytes a value, IEEE 754 binary16
-	CodecBFloat16 uint8 = 2 // 2 bytes a value, the upper half of a float32
-	Codec2Bit     uint8 = 3 // 4 values a byte, most significant first: 11 +threshold, 10 -threshold, 00 zero; padded to 4 bytes
-	Codec1Bit     uint8 = 4 // 8 values a byte, most significant first: 1 is +1, 0 is -1; padded to 4 bytes
-	CodecTopK     uint8 = 5 // some values with their indices, the others are 0; see below
+	// CodecFloat32: 4 bytes a value, IEEE 754.
+	CodecFloat32 uint8 = 0
+	// CodecFloat16: 2 bytes a value, IEEE 754 binary16.
+	CodecFloat16 uint8 = 1
+	// CodecBFloat16: 2 bytes a value, the upper half of a float32.
+	CodecBFloat16 uint8 = 2
+	// Codec2Bit: 4 values a byte, most significant first: 11 +threshold, 10 -threshold, 00
+	// zero; padded to 4 bytes.
+	Codec2Bit uint8 = 3
+	// Codec1Bit: 8 values a byte, most significant first: 1 is +1, 0 is -1; padded to 4 bytes.
+	Codec1Bit uint8 = 4
+	// CodecTopK: some values with their indices, the others are 0; see below.
+	CodecTopK uint8 = 5
 )
 
 // A payload of CodecTopK for n values of a shard has 4n bytes and is all of them, float32; or it is
@@ -362,9 +369,10 @@ type SetOptimizer struct {
 
 // The modes of aggregation.
 const (
-	ModeSync     uint8 = 1
-	ModeAsync    uint8 = 2
-	ModeAnyOrder uint8 = 3 // rounds as in ModeSync, contributions added as they come
+	ModeSync  uint8 = 1
+	ModeAsync uint8 = 2
+	// ModeAnyOrder: rounds as in ModeSync, contributions added as they come.
+	ModeAnyOrder uint8 = 3
 )
 
 // SetRate sets the learning rate of all rounds from Round on, in place of the optimizer's own and

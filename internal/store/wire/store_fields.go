@@ -58,7 +58,8 @@ func (m *Push) fields(c *coder) {
 	w.f64(100, &m.Step.Rate.Gain)
 	w.u32(108, &m.Step.Micro)
 	w.f64(112, &m.Step.MicroSqr)
-	n := c.count(len(m.Contributors), 57, MaxContributors) // not list, whose function value costs an allocation
+	// It is not list, whose function value costs an allocation.
+	n := c.count(len(m.Contributors), 57, MaxContributors)
 	if c.decoding {
 		m.Contributors = nil
 		if n > 0 {
