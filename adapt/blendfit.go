@@ -14,7 +14,8 @@ type blendFit struct {
 	compute  []cell
 	exchange []cell
 	rows     []fitRow
-	known    float64 // rows whose Accumulation is known
+	// known is the number of rows whose Accumulation is known.
+	known float64
 
 	// times sets time and slope of all cells.
 	times func(x *vector)
@@ -22,13 +23,15 @@ type blendFit struct {
 	prior func(x, g *vector, h *matrix) float64
 
 	effort effort
-	free   []int // parameters that are fitted, besides γ
+	// free are the parameters that are fitted, besides γ.
+	free []int
 }
 
 // A cell is a time that rows share.
 type cell struct {
 	time, log float64
-	slope     vector // derivative of time by the parameters
+	// slope is the derivative of time by the parameters.
+	slope vector
 
 	// Of a compute cell, over the rows whose Accumulation t is known: their number, Σ log t and
 	// Σ (log t)².
@@ -36,8 +39,9 @@ type cell struct {
 }
 
 type fitRow struct {
+	// compute and exchange are the row's cells, and log that of its Step.
 	compute, exchange int
-	log               float64 // of Step
+	log               float64
 }
 
 // gammaWeight is the weight of the regularisation term (γ−1)² in the loss.

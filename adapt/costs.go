@@ -39,7 +39,8 @@ func blend(a, b, gamma float64) float64 {
 // blendPart is blend and the first one's part of it, a^γ/(a^γ + b^γ).
 func blendPart(a, b, gamma float64) (both, part float64) {
 	large, small := max(a, b), min(a, b)
-	var ratio float64 // (small/large)^γ
+	// ratio is (small/large)^γ.
+	var ratio float64
 	switch {
 	case small <= 0:
 		both = large

@@ -26,9 +26,12 @@ type Estimator struct {
 // State is what an Estimator has learned, for checkpoints: Restore of a State goes on exactly as
 // the Estimator that it was taken from. JSON keeps the numbers exactly.
 type State struct {
-	Sqr, Var float64 // sums, each measurement weighted by its share
-	Weight   float64 // sum of the weights, below 1; 0: nothing was measured
-	Biased   bool    // differences are among the measurements
+	// Sqr and Var are sums, each measurement weighted by its share.
+	Sqr, Var float64
+	// Weight is the sum of the weights, below 1; 0: nothing was measured.
+	Weight float64
+	// Biased says that differences are among the measurements.
+	Biased bool
 	// Unbiased is what of the sums comes from measurements that are not differences. Without
 	// Biased it is all, and is left zero.
 	Unbiased Sums `json:",omitzero"`
@@ -73,7 +76,8 @@ func (e *Estimator) add(n Noise, m Measurement) {
 	case m.Biased && !s.Biased:
 		s.Unbiased = Sums{s.Sqr, s.Var, s.Weight}
 	}
-	keep := decay(e.smoothing, m.Scale) // float64: see decay
+	// The conversions to float64 round products: see decay.
+	keep := decay(e.smoothing, m.Scale)
 	if s.Unbiased = (Sums{keep * s.Unbiased.Sqr, keep * s.Unbiased.Var, keep * s.Unbiased.Weight}); s.Unbiased.Weight < leastWeight {
 		s.Unbiased = Sums{}
 	}
@@ -81,13 +85,15 @@ func (e *Estimator) add(n Noise, m Measurement) {
 	s.Var = float64(keep*s.Var) + float64((1-keep)*n.Var)
 	s.Weight = float64(keep*s.Weight) + (1 - keep)
 	s.Biased = m.Biased
-	if s.Weight == 0 { // a batch so small that it has no share
+	// A batch may be so small that it has no share.
+	if s.Weight == 0 {
 		return
 	}
 	s.Evidence.decay(keep)
+	// Evidence whose squares overflowed begins anew.
 	if !m.Biased {
 		if s.Evidence.add(n, 1-keep, m.Apart); s.Evidence.validate() != nil {
-			s.Evidence = Evidence{} // squares overflowed
+			s.Evidence = Evidence{}
 		}
 	}
 	if finite(s.Sqr/s.Weight) && finite(s.Var/s.Weight) {

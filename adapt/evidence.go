@@ -35,19 +35,22 @@ const (
 type Evidence struct {
 	// Unit is what the numbers of the next block are divided by. 0: there was no block yet; the
 	// first one only sets it.
-	Unit   float64
-	Blocks int // that count, in all
+	Unit float64
+	// Blocks is how many blocks count, in all.
+	Blocks int
 
-	Weight, Weight2        float64 // Σw, Σw²
-	Sqr, Var               float64 // Σwx, Σwy
-	Sqr2, Var2             float64 // Σw²x, Σw²y
-	SqrSqr, SqrVar, VarVar float64 // Σw²x², Σw²xy, Σw²y²
+	// In the order of the fields: Σw, Σw²; Σwx, Σwy; Σw²x, Σw²y; Σw²x², Σw²xy, Σw²y².
+	Weight, Weight2        float64
+	Sqr, Var               float64
+	Sqr2, Var2             float64
+	SqrSqr, SqrVar, VarVar float64
 
 	// Of each block and the one before it, whose numbers have a prime: Σww′, Σww′(x+x′)/2,
 	// Σww′(y+y′)/2, Σww′xx′, Σww′(xy′+x′y)/2, Σww′yy′.
 	Lag, LagSqr, LagVar, LagSqrSqr, LagSqrVar, LagVarVar float64
 
-	Last Sums // the newest block's x, y and w
+	// Last has the newest block's x, y and w.
+	Last Sums
 	// Open are the sums of the block that is not closed yet, of so many measurements.
 	Open  Sums
 	Count int
@@ -161,7 +164,8 @@ func (v *Evidence) estimate() (part, err, samples float64) {
 		return 0, 0, 0
 	}
 	around, _ := v.spread(1, 1)
-	least := max(total-float64(student(samples-1)*math.Sqrt(around/(samples-1))), total/2) // the total may be as small as this
+	// The total may be as small as least.
+	least := max(total-float64(student(samples-1)*math.Sqrt(around/(samples-1))), total/2)
 	return part, math.Sqrt(own/(samples-1)) / least, samples
 }
 

@@ -53,73 +53,104 @@ func newAllReduceFit(rows []Timing) (f *blendFit, betweenNodes bool) {
 		f.box.low[i], f.box.high[i] = tiny, math.Inf(1)
 	}
 	f.box.low[arGamma], f.box.high[arGamma] = 1, 10
-
-	type placement struct{ nodes, replicas int } // all numbers of nodes above 1 are alike
-	batches, placements := map[int]int{}, map[placement]int{}
-	insideNode, beyondTwoReplicas := false, false
+	cells := &reduceCells{fit: f, batches: map[int]int{}, placements: map[reducePlace]int{}}
 	for _, t := range rows {
-		b, ok := batches[t.LocalBatch]
-		if !ok {
-			b = len(f.compute)
-			batches[t.LocalBatch] = b
-			f.compute = append(f.compute, cell{slope: vector{arAlphaCompute: 1, arBetaCompute: float64(t.LocalBatch)}})
-		}
-		f.count(b, t)
-		p := placement{min(t.Nodes, 2), t.Replicas}
-		e, ok := placements[p]
-		if !ok {
-			e = len(f.exchange)
-			placements[p] = e
-			var c cell
-			switch {
-			case t.Replicas == 1:
-			case t.Nodes == 1:
-				c.slope[arAlphaReplicas], c.slope[arBetaReplicas] = 1, beyondTwo(t.Replicas)
-				insideNode = true
-			default:
-				c.slope[arAlphaNodes], c.slope[arBetaNodes] = 1, beyondTwo(t.Replicas)
-				betweenNodes = true
-			}
-			beyondTwoReplicas = beyondTwoReplicas || t.Replicas > 2
-			f.exchange = append(f.exchange, c)
-		}
-		f.rows = append(f.rows, fitRow{b, e, math.Log(t.Step)})
+		cells.add(t)
 	}
-
-	if len(f.compute) == 1 {
-		f.box.fix(arAlphaCompute, max(meanCompute(rows)/2, tiny))
-	}
-	if !betweenNodes {
-		f.box.fix(arAlphaNodes, tiny)
-		f.box.fix(arBetaNodes, tiny)
-	}
-	if !insideNode {
-		f.box.fix(arAlphaReplicas, tiny)
-		f.box.fix(arBetaReplicas, tiny)
-	}
-	if !beyondTwoReplicas {
-		f.box.fix(arBetaNodes, tiny)
-		f.box.fix(arBetaReplicas, tiny)
-	}
-
-	f.times = func(x *vector) { // every time is linear in the parameters
-		for i := range f.compute {
-			c := &f.compute[i]
-			c.time = x[arAlphaCompute] + x[arBetaCompute]*c.slope[arBetaCompute]
-		}
-		for i := range f.exchange {
-			c := &f.exchange[i]
-			c.time = 0
-			for a := arAlphaNodes; a < arGamma; a++ {
-				c.time += x[a] * c.slope[a]
-			}
-			c.time = max(c.time, tiny)
-		}
-	}
+	cells.fixUntold(rows)
+	f.times = cells.times
 	f.prior = func(x, g *vector, h *matrix) float64 {
 		return betaPrior(x, g, h, arAlphaNodes, arBetaNodes) + betaPrior(x, g, h, arAlphaReplicas, arBetaReplicas)
 	}
-	return f, betweenNodes
+	return f, cells.betweenNodes
+}
+
+// reduceCells are the cells of a fit. Every time is linear in the parameters, so a cell's slope never
+// changes.
+type reduceCells struct {
+	fit *blendFit
+	// batches and placements find the cell of a row.
+	batches    map[int]int
+	placements map[reducePlace]int
+	// What the rows have measured: an exchange inside a node, one between nodes, and one of more
+	// than two replicas.
+	insideNode, betweenNodes, beyondTwo bool
+}
+
+// A reducePlace is what rows with the same time of exchange have in common. All numbers of nodes
+// above 1 are alike.
+type reducePlace struct{ nodes, replicas int }
+
+// add adds a row.
+func (r *reduceCells) add(t Timing) {
+	f := r.fit
+	b, ok := r.batches[t.LocalBatch]
+	if !ok {
+		b = len(f.compute)
+		r.batches[t.LocalBatch] = b
+		f.compute = append(f.compute, cell{slope: vector{arAlphaCompute: 1, arBetaCompute: float64(t.LocalBatch)}})
+	}
+	f.count(b, t)
+	p := reducePlace{min(t.Nodes, 2), t.Replicas}
+	e, ok := r.placements[p]
+	if !ok {
+		e = len(f.exchange)
+		r.placements[p] = e
+		f.exchange = append(f.exchange, r.exchange(t))
+	}
+	f.rows = append(f.rows, fitRow{b, e, math.Log(t.Step)})
+}
+
+// exchange is the cell of a row's exchange.
+func (r *reduceCells) exchange(t Timing) (c cell) {
+	switch {
+	case t.Replicas == 1:
+	case t.Nodes == 1:
+		c.slope[arAlphaReplicas], c.slope[arBetaReplicas] = 1, beyondTwo(t.Replicas)
+		r.insideNode = true
+	default:
+		c.slope[arAlphaNodes], c.slope[arBetaNodes] = 1, beyondTwo(t.Replicas)
+		r.betweenNodes = true
+	}
+	r.beyondTwo = r.beyondTwo || t.Replicas > 2
+	return c
+}
+
+// fixUntold fixes the parameters that the rows cannot tell: see FitAllReduce.
+func (r *reduceCells) fixUntold(rows []Timing) {
+	b := &r.fit.box
+	if len(r.fit.compute) == 1 {
+		b.fix(arAlphaCompute, max(meanCompute(rows)/2, tiny))
+	}
+	if !r.betweenNodes {
+		b.fix(arAlphaNodes, tiny)
+		b.fix(arBetaNodes, tiny)
+	}
+	if !r.insideNode {
+		b.fix(arAlphaReplicas, tiny)
+		b.fix(arBetaReplicas, tiny)
+	}
+	if !r.beyondTwo {
+		b.fix(arBetaNodes, tiny)
+		b.fix(arBetaReplicas, tiny)
+	}
+}
+
+// times sets the time of all cells.
+func (r *reduceCells) times(x *vector) {
+	f := r.fit
+	for i := range f.compute {
+		c := &f.compute[i]
+		c.time = x[arAlphaCompute] + x[arBetaCompute]*c.slope[arBetaCompute]
+	}
+	for i := range f.exchange {
+		c := &f.exchange[i]
+		c.time = 0
+		for a := arAlphaNodes; a < arGamma; a++ {
+			c.time += x[a] * c.slope[a]
+		}
+		c.time = max(c.time, tiny)
+	}
 }
 
 // betaPrior is 0.01·(β/α)².

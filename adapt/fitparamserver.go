@@ -97,107 +97,142 @@ func serverStarts(rows []Timing) (starts []vector) {
 	return starts
 }
 
-// newServerFit makes the objective.
+// newServerFit makes the objective. The norm in place of a maximum makes its last part slow to find,
+// and it changes no prediction much: so the effort is small.
 func newServerFit(rows []Timing, cluster Cluster) *blendFit {
-	// The norm in place of a maximum makes the last part of the objective slow to find, and it
-	// changes no prediction much.
-	f := &blendFit{effort: effort{iterations: 100, tolerance: 1e-5}}
-	f.box.n = psParameters
-	for i := range psGamma {
-		f.box.low[i], f.box.high[i] = tiny, math.Inf(1)
+	f := &blendFit{box: serverBox(cluster), effort: effort{iterations: 100, tolerance: 1e-5}}
+	cells := &serverCells{fit: f, computes: map[computePlace]int{}, exchanges: map[traffic]int{}, crowds: map[float64]bool{}}
+	for _, t := range rows {
+		cells.add(t, trafficOf(t.Nodes, t.Replicas, t.Servers, cluster.SharedMemory))
 	}
-	f.box.low[psContention], f.box.high[psContention] = 0, maxContention
-	f.box.low[psGamma], f.box.high[psGamma] = 1, 10
+	cells.fixUntold(rows)
+	f.times, f.prior = cells.times, serverPrior
+	return f
+}
+
+// serverBox has the bounds of the parameters: times are above 0, and those of bytes at least what a
+// known bandwidth allows.
+func serverBox(cluster Cluster) (b box) {
+	b.n = psParameters
+	for i := range psGamma {
+		b.low[i], b.high[i] = tiny, math.Inf(1)
+	}
+	b.low[psContention], b.high[psContention] = 0, maxContention
+	b.low[psGamma], b.high[psGamma] = 1, 10
 	for i, bandwidth := range map[int]float64{psWorker: cluster.WorkerBandwidth, psServer: cluster.ServerBandwidth, psNode: cluster.NodeBandwidth} {
 		if bandwidth > 0 {
-			f.box.low[i] = max(cluster.traffic()/bandwidth, tiny)
+			b.low[i] = max(cluster.traffic()/bandwidth, tiny)
 		}
 	}
+	return b
+}
 
-	type computeKey struct {
-		batch  int
-		onNode float64
-	}
-	type computing struct{ batch, others float64 }
-	var batches []computing
-	var placements []traffic
-	computes, exchanges := map[computeKey]int{}, map[traffic]int{}
-	crowds := map[float64]bool{} // workers on a node, where computing was timed
-	for _, t := range rows {
-		p := trafficOf(t.Nodes, t.Replicas, t.Servers, cluster.SharedMemory)
-		key := computeKey{t.LocalBatch, p.onNode}
-		b, ok := computes[key]
-		if !ok {
-			b = len(f.compute)
-			computes[key] = b
-			f.compute = append(f.compute, cell{})
-			batches = append(batches, computing{float64(t.LocalBatch), p.onNode - 1})
-		}
-		f.count(b, t)
-		if t.Accumulation > 0 {
-			crowds[p.onNode] = true
-		}
-		e, ok := exchanges[p]
-		if !ok {
-			e = len(f.exchange)
-			exchanges[p] = e
-			f.exchange = append(f.exchange, cell{})
-			placements = append(placements, p)
-		}
-		f.rows = append(f.rows, fitRow{b, e, math.Log(t.Step)})
-	}
+// serverCells are the cells of a fit, and what their times depend on: batches has the same order as
+// the fit's compute cells, placements that of its exchange cells.
+type serverCells struct {
+	fit        *blendFit
+	batches    []crowdedBatch
+	placements []traffic
+	// computes and exchanges find the cell of a row.
+	computes  map[computePlace]int
+	exchanges map[traffic]int
+	// crowds are the numbers of workers on a node with which computing was timed.
+	crowds map[float64]bool
+}
 
-	varies := func(of func(traffic) float64) bool {
-		for _, p := range placements {
-			if of(p) != of(placements[0]) {
-				return true
-			}
-		}
-		return false
+// A computePlace is what rows with the same time of computing have in common.
+type computePlace struct {
+	batch  int
+	onNode float64
+}
+
+// A crowdedBatch is a local batch, and how many other workers compute on its node.
+type crowdedBatch struct{ batch, others float64 }
+
+// add adds a row.
+func (s *serverCells) add(t Timing, p traffic) {
+	f := s.fit
+	key := computePlace{t.LocalBatch, p.onNode}
+	b, ok := s.computes[key]
+	if !ok {
+		b = len(f.compute)
+		s.computes[key] = b
+		f.compute = append(f.compute, cell{})
+		s.batches = append(s.batches, crowdedBatch{float64(t.LocalBatch), p.onNode - 1})
 	}
+	f.count(b, t)
+	if t.Accumulation > 0 {
+		s.crowds[p.onNode] = true
+	}
+	e, ok := s.exchanges[p]
+	if !ok {
+		e = len(f.exchange)
+		s.exchanges[p] = e
+		f.exchange = append(f.exchange, cell{})
+		s.placements = append(s.placements, p)
+	}
+	f.rows = append(f.rows, fitRow{b, e, math.Log(t.Step)})
+}
+
+// fixUntold fixes the parameters that the rows cannot tell where a larger job looks best: see
+// FitParameterServer.
+func (s *serverCells) fixUntold(rows []Timing) {
+	b := &s.fit.box
 	for i, of := range map[int]func(traffic) float64{
 		psServer: func(p traffic) float64 { return p.perServer },
 		psNode:   func(p traffic) float64 { return p.leaving },
 		psMemory: func(p traffic) float64 { return p.staying },
 		psUpdate: func(p traffic) float64 { return p.part },
 	} {
-		if !varies(of) {
-			f.box.fix(i, f.box.low[i])
+		if !s.varies(of) {
+			b.fix(i, b.low[i])
 		}
 	}
-	if len(crowds) < 2 {
-		f.box.fix(psContention, 0)
+	if len(s.crowds) < 2 {
+		b.fix(psContention, 0)
 	}
 	one := true
-	for _, b := range batches {
-		one = one && b.batch == batches[0].batch
+	for _, x := range s.batches {
+		one = one && x.batch == s.batches[0].batch
 	}
 	if one {
-		f.box.fix(psAlphaCompute, max(meanCompute(rows)/2, tiny))
+		b.fix(psAlphaCompute, max(meanCompute(rows)/2, tiny))
 	}
+}
 
-	f.times = func(x *vector) {
-		for i, b := range batches {
-			c := &f.compute[i]
-			crowded := 1 + x[psContention]*b.others
-			alone := x[psAlphaCompute] + x[psBetaCompute]*b.batch
-			c.time = alone * crowded
-			c.slope[psAlphaCompute], c.slope[psBetaCompute], c.slope[psContention] = crowded, b.batch*crowded, alone*b.others
-		}
-		for i, p := range placements {
-			c := &f.exchange[i]
-			most, by := slowestSlope([links]float64{x[psWorker], x[psServer] * p.perServer, x[psNode] * p.leaving, x[psMemory] * p.staying})
-			c.time = x[psLatency] + most + x[psUpdate]*p.part
-			c.slope[psLatency], c.slope[psWorker], c.slope[psServer] = 1, by[0], by[1]*p.perServer
-			c.slope[psNode], c.slope[psMemory], c.slope[psUpdate] = by[2]*p.leaving, by[3]*p.staying, p.part
+// varies reports whether the placements differ in a number.
+func (s *serverCells) varies(of func(traffic) float64) bool {
+	for _, p := range s.placements {
+		if of(p) != of(s.placements[0]) {
+			return true
 		}
 	}
-	f.prior = func(x, g *vector, h *matrix) float64 {
-		r := math.Sqrt(scalePrior)
-		return square(g, h, r*x[psContention], []int{psContention}, []float64{r}) + sharePrior(x, g, h, psServer, scalePrior) +
-			sharePrior(x, g, h, psUpdate, scalePrior) + sharePrior(x, g, h, psNode, 2*scalePrior) + sharePrior(x, g, h, psMemory, 2*scalePrior)
+	return false
+}
+
+// times sets time and slope of all cells.
+func (s *serverCells) times(x *vector) {
+	for i, b := range s.batches {
+		c := &s.fit.compute[i]
+		crowded := 1 + x[psContention]*b.others
+		alone := x[psAlphaCompute] + x[psBetaCompute]*b.batch
+		c.time = alone * crowded
+		c.slope[psAlphaCompute], c.slope[psBetaCompute], c.slope[psContention] = crowded, b.batch*crowded, alone*b.others
 	}
-	return f
+	for i, p := range s.placements {
+		c := &s.fit.exchange[i]
+		most, by := slowestSlope([links]float64{x[psWorker], x[psServer] * p.perServer, x[psNode] * p.leaving, x[psMemory] * p.staying})
+		c.time = x[psLatency] + most + x[psUpdate]*p.part
+		c.slope[psLatency], c.slope[psWorker], c.slope[psServer] = 1, by[0], by[1]*p.perServer
+		c.slope[psNode], c.slope[psMemory], c.slope[psUpdate] = by[2]*p.leaving, by[3]*p.staying, p.part
+	}
+}
+
+// serverPrior is what is expected of the parameters: that no time grows with the job.
+func serverPrior(x, g *vector, h *matrix) float64 {
+	r := math.Sqrt(scalePrior)
+	return square(g, h, r*x[psContention], []int{psContention}, []float64{r}) + sharePrior(x, g, h, psServer, scalePrior) +
+		sharePrior(x, g, h, psUpdate, scalePrior) + sharePrior(x, g, h, psNode, 2*scalePrior) + sharePrior(x, g, h, psMemory, 2*scalePrior)
 }
 
 // sharePrior is weight·(t/(t + latency + worker))².

@@ -8,9 +8,10 @@ import (
 // Goodput is the rate at which a job makes progress: its throughput times the efficiency of its
 // global batch, in examples a second at the initial batch size (arXiv 2008.12260, definition 3.1).
 type Goodput struct {
-	Model        Model
-	Noise        Noise
-	InitialBatch int // M0, the global batch for which the learning rate was chosen
+	Model Model
+	Noise Noise
+	// InitialBatch is M0, the global batch for which the learning rate was chosen.
+	InitialBatch int
 }
 
 // At is the goodput of one configuration: local batches of so many examples on so many replicas
@@ -38,8 +39,11 @@ type Limits struct {
 	// MaxBatch is the largest global batch. 0: the batch stays at the initial one, rounded up
 	// to a multiple of the replicas and of the micro-batches that MaxLocal makes necessary.
 	MaxBatch int
-	MinLocal int // smallest local batch; 0 is 1
-	MaxLocal int // largest local batch, for which a replica has the memory; 0: no bound but MaxBatch
+	// MinLocal is the smallest local batch; 0 is 1.
+	MinLocal int
+	// MaxLocal is the largest local batch, for which a replica has the memory. 0: there is no
+	// bound but MaxBatch.
+	MaxLocal int
 	// Accumulation allows to sum several local batches before a push.
 	Accumulation bool
 	// MaxServers lets Best choose among 1 to so many servers, for a model with WithServers; 0:
@@ -184,10 +188,13 @@ func (g Goodput) best(nodes, replicas int, r ranges) Choice {
 // ranges are Limits for one number of replicas. The examples of a step on one replica are the
 // product of the local batch and the number of micro-batches.
 type ranges struct {
-	least, most  int  // examples of a step on one replica
-	low, high    int  // local batch
-	accumulation bool // more than one micro-batch
-	single       bool // one replica: more than least only with accumulation
+	// least and most bound the examples of a step on one replica, low and high the local batch.
+	least, most int
+	low, high   int
+	// accumulation allows more than one micro-batch.
+	accumulation bool
+	// single says that there is one replica: it has more than least only with accumulation.
+	single bool
 }
 
 func (l Limits) ranges(initial, replicas int) ranges {
@@ -205,7 +212,8 @@ func (l Limits) ranges(initial, replicas int) ranges {
 		if l.MaxLocal == 0 {
 			r.high = r.most
 		}
-		if r.most > r.high { // as few micro-batches as there can be
+		// A step has as few micro-batches as there can be.
+		if r.most > r.high {
 			parts := (r.most-1)/r.high + 1
 			r.most = parts * ((r.most-1)/parts + 1)
 		}

@@ -10,10 +10,14 @@ import "math"
 // is divided by √v̂ + ε before the norms are taken. The fields are those of kvstore.Norms, summed
 // over the keys of a parameter group, with Scale = Examples/M0.
 type Measurement struct {
-	Count   int
-	MeanSqr float64 // mean_i ‖gᵢ‖²; weighted by examples it is exact for micro-batches of different sizes
-	SqrMean float64 // ‖mean_i gᵢ‖², the mean weighted by examples
-	Scale   float64 // global batch over initial batch
+	Count int
+	// MeanSqr is mean_i ‖gᵢ‖². Weighted by examples it is exact for micro-batches of different
+	// sizes.
+	MeanSqr float64
+	// SqrMean is ‖mean_i gᵢ‖², the mean weighted by examples.
+	SqrMean float64
+	// Scale is the global batch over the initial batch.
+	Scale float64
 
 	// Biased says that the micro-gradients are of different steps (Difference), between which
 	// the true gradient moved.

@@ -33,7 +33,9 @@ func (b *box) clip(x vector) vector {
 // effort says when minimize ends.
 type effort struct {
 	iterations int
-	tolerance  float64 // relative decrease of a step that counts as none; three such steps in a row end it
+	// tolerance is the relative decrease of a step that counts as none. Three such steps in a
+	// row end it.
+	tolerance float64
 }
 
 // minimize is a projected Levenberg-Marquardt method: the step minimises the quadratic model with

@@ -18,7 +18,8 @@ type Noise struct{ Sqr, Var float64 }
 // floored are the values that gain and noise scale are computed from: finite, and neither below its
 // floor.
 func (n Noise) floored() (sqr, variance float64) {
-	const large = math.MaxFloat64 / 8 // sums of a few do not overflow
+	// Sums of a few of large do not overflow.
+	const large = math.MaxFloat64 / 8
 	if n.Sqr > minSqr {
 		sqr = min(n.Sqr, large)
 	}

@@ -55,14 +55,21 @@ func (c Cluster) traffic() float64 { return 2 * float64(c.Bytes) }
 // derivatives. Contention is what workers on one node take from each other's computing (cores,
 // memory bandwidth); Update also is what servers do for each byte however many workers there are.
 type ParameterServer struct {
-	AlphaCompute, BetaCompute float64 // seconds, and seconds an example
-	Contention                float64 // share of the computing time, for each further worker on a node
-	Latency                   float64 // seconds
-	Worker, Server            float64 // seconds a byte of one worker's traffic; of one server's
-	Node, Memory              float64 // seconds a byte of a node's link; of a node's memory
-	Update                    float64 // seconds a byte of one server's part of the traffic
-	Gamma                     float64 // overlap of computing and exchange: 1 none, 10 all but complete
-	Cluster                   Cluster
+	// AlphaCompute is in seconds, BetaCompute in seconds an example.
+	AlphaCompute, BetaCompute float64
+	// Contention is a share of the computing time, for each further worker on a node.
+	Contention float64
+	// Latency is in seconds.
+	Latency float64
+	// Worker and Server are in seconds a byte of one worker's, and of one server's traffic.
+	Worker, Server float64
+	// Node and Memory are in seconds a byte of a node's link, and of a node's memory.
+	Node, Memory float64
+	// Update is in seconds a byte of one server's part of the traffic.
+	Update float64
+	// Gamma is the overlap of computing and exchange: 1 is none, 10 all but complete.
+	Gamma   float64
+	Cluster Cluster
 }
 
 // StepTime implements Model, for Cluster.Servers.
@@ -96,11 +103,13 @@ func (p ParameterServer) costs(nodes, replicas int) stepCosts {
 
 // A traffic has the multiples of a worker's traffic that pass each place.
 type traffic struct {
-	onNode    float64 // workers on the fullest node
-	perServer float64 // through a server
-	leaving   float64 // through a node's link
-	staying   float64 // through a node's memory
-	part      float64 // of the parameters on one server
+	// onNode is the number of workers on the fullest node.
+	onNode float64
+	// perServer passes through a server, leaving through a node's link, and staying through a
+	// node's memory.
+	perServer, leaving, staying float64
+	// part is the share of the parameters on one server.
+	part float64
 }
 
 func trafficOf(nodes, replicas, servers int, sharedMemory bool) traffic {

@@ -18,10 +18,13 @@ type ProfileEntry struct {
 	LocalBatch int `json:"local_batch"`
 	Servers    int `json:"servers,omitempty"`
 
-	Computed  int     `json:"computed"`  // micro-batches whose computing was timed
-	Computing float64 `json:"computing"` // seconds of these
-	Steps     int     `json:"steps"`     // closing micro-batches
-	Closing   float64 `json:"closing"`   // seconds of these, with the exchange
+	// Computed counts the micro-batches whose computing was timed, and Computing are their
+	// seconds.
+	Computed  int     `json:"computed"`
+	Computing float64 `json:"computing"`
+	// Steps counts closing micro-batches, and Closing are their seconds, with the exchange.
+	Steps   int     `json:"steps"`
+	Closing float64 `json:"closing"`
 }
 
 // mostSteps is how many steps an entry averages at most. Then both sums are halved: older steps

@@ -9,10 +9,14 @@ import (
 // as the steps at the initial batch size that it is worth. Epoch e, from 0, ends when Steps reaches
 // |D|·(e+1)/M0.
 type Progress struct {
-	Steps        float64 // scale-invariant steps done
-	Examples     int     // |D|, the examples of an epoch
-	InitialBatch int     // M0, the global batch for which the learning rate was chosen
-	WarmupEpochs float64 // epochs of warm-up at the initial batch size; rule legw alone
+	// Steps are the scale-invariant steps done.
+	Steps float64
+	// Examples is |D|, the examples of an epoch.
+	Examples int
+	// InitialBatch is M0, the global batch for which the learning rate was chosen.
+	InitialBatch int
+	// WarmupEpochs are epochs of warm-up at the initial batch size, of rule legw alone.
+	WarmupEpochs float64
 }
 
 // Validate is an error where a number is missing or not possible.

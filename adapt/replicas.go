@@ -22,8 +22,10 @@ const (
 // ReplicaChoice is what a job that is alone on its hosts knows when it chooses how many replicas it
 // wants.
 type ReplicaChoice struct {
-	Present     int // replicas that it has
-	Least, Most int // that it may have; a Least of 0 is 1
+	// Present is the number of replicas that it has, and Least and Most what it may have. A Least
+	// of 0 is 1.
+	Present     int
+	Least, Most int
 	// Goodput is the best goodput with so many replicas, in examples a second: Goodput.Best on
 	// the hosts that they would be on. 0 stands for a number that is not possible.
 	Goodput func(replicas int) float64
@@ -68,7 +70,8 @@ func (r ReplicaChoice) Wish() (replicas int, reason string, err error) {
 		horizon = unknownHorizon
 	}
 	cost := r.ChangeSeconds / horizon
-	value := func(n int) float64 { // of a change to n replicas, as a share of the present goodput
+	// value is that of a change to n replicas, as a share of the present goodput.
+	value := func(n int) float64 {
 		return r.at(n)/now - 1 - leastGain*float64(n-r.Present) - cost - changeMargin
 	}
 	best, most := r.Present, min(r.Most, max(2*max(r.Explored, r.Present), r.Present+1))

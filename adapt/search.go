@@ -32,7 +32,8 @@ func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 		b.climb(b.start(), 0)
 	}
 	for s := first; s <= r.last(); {
-		if b.most() <= best.Goodput*(1+1e-12) { // but for rounding; 0: the model gives no time
+		// The factor is for rounding. A bound of 0 says that the model gives no time.
+		if b.most() <= best.Goodput*(1+1e-12) {
 			break
 		}
 		if low, high := r.batches(s); low <= high {
@@ -56,21 +57,25 @@ func (g Goodput) search(replicas int, c stepCosts, r ranges) (best Choice) {
 // A bound is a goodput that no configuration with s or more accumulated batches exceeds, by the
 // examples of a step on one replica.
 type bound struct {
-	g              Goodput
-	costs          stepCosts
-	replicas       int
-	parts, largest float64 // s+1; the largest local batch
+	g        Goodput
+	costs    stepCosts
+	replicas int
+	// parts is s+1, and largest the largest local batch.
+	parts, largest float64
 	sqr, variance  float64
-	scale          float64 // of one example on each replica
-	low, high      int
-	at             int // where the bound is greatest, of several the least; set by climb
+	// scale is that of one example on each replica.
+	scale     float64
+	low, high int
+	// at is where the bound is greatest, of several the least. climb sets it.
+	at int
 	// Times that climb has computed: of the last number found to be too small and of the last
 	// one that was not.
 	before, after timeAt
 }
 
 type timeAt struct {
-	examples int // 0: none
+	// examples is 0 where there is none.
+	examples int
 	seconds  float64
 }
 
@@ -136,7 +141,9 @@ func (b *bound) climb(start, enough float64) bool {
 			z = x - (x-z)/(1+z*curve*(x/fixed+1/slope)/2)
 		}
 		start = math.Ceil(z)
-		if b.variance*time <= slope*x*noise { // the derivative of the goodput's logarithm, Var/(l·(Var + Sqr·S)) − T'/T, is not positive
+		// Here the derivative of the goodput's logarithm, Var/(l·(Var + Sqr·S)) − T'/T, is not
+		// positive.
+		if b.variance*time <= slope*x*noise {
 			high, b.after = l, timeAt{l, time}
 			start--
 		} else {
