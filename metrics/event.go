@@ -10,7 +10,8 @@ import (
 
 // A Scalar is one number of a step.
 type Scalar struct {
-	Tag   string // such as "train/loss"; TensorBoard groups tags by what stands before the slash
+	// Tag is such as "train/loss": TensorBoard groups tags by what stands before the slash.
+	Tag   string
 	Value float64
 }
 

@@ -37,12 +37,16 @@ import (
 type EventFile struct {
 	path string
 
-	mu    sync.Mutex // guards the rest
-	out   io.WriteCloser
-	buf   []byte // whole records that are not written yet
+	// mu guards the rest.
+	mu  sync.Mutex
+	out io.WriteCloser
+	// buf has whole records that are not written yet.
+	buf []byte
+	// later flushes if it is armed.
 	later *time.Timer
-	armed bool  // later will flush
-	err   error // of a write, after which the file may end in the middle of a record
+	armed bool
+	// err is that of a write, after which the file may end in the middle of a record.
+	err error
 }
 
 const (
@@ -75,7 +79,8 @@ func NewEventFile(dir, suffix string, step int64, now time.Time) (*EventFile, er
 
 // createEventFile makes a file whose name sorts behind those of the other event files.
 func createEventFile(dir, suffix string, now time.Time) (*os.File, error) {
-	const tries = 10 // of writers that begin in the same folder at the same time, against the rule
+	// Writers may begin in the same folder at the same time, against the rule.
+	const tries = 10
 	seconds := now.Unix()
 	for try := 1; ; try++ {
 		entries, err := os.ReadDir(dir)

@@ -12,10 +12,13 @@ import (
 
 // An Event is one record of an event file.
 type Event struct {
-	Time    float64 // seconds since 1970
-	Step    int64
-	Version string // of the first record
-	Start   bool   // what earlier files of the folder have from Step on no longer counts
+	// Time is in seconds since 1970.
+	Time float64
+	Step int64
+	// Version is that of the first record.
+	Version string
+	// Start says that what earlier files of the folder have from Step on no longer counts.
+	Start   bool
 	Scalars []Scalar
 	Texts   []Text
 	Plugins []PluginData
@@ -24,7 +27,8 @@ type Event struct {
 // PluginData is what a record keeps for a plugin of TensorBoard other than scalars and texts.
 type PluginData struct {
 	Tag, Plugin string
-	Content     []byte // a protobuf message
+	// Content is a protobuf message.
+	Content []byte
 }
 
 // maxEvent is the longest record that ReadEvents takes.

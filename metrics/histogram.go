@@ -8,9 +8,10 @@ type Histogram struct {
 	// Counts[n] is how often n was added; the last place, at maxBin, also
 	// counts all that is larger.
 	Counts []uint64
-	Count  uint64 // how many numbers were added
-	Sum    uint64 // of them
-	Max    uint64 // the largest
+	// Count is how many numbers were added, Sum their sum, and Max the largest.
+	Count uint64
+	Sum   uint64
+	Max   uint64
 }
 
 // maxBin bounds the memory of a Histogram.

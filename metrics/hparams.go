@@ -15,7 +15,8 @@ type Experiment struct {
 	Name    string
 	Created time.Time
 	Params  []HParam
-	Metrics []string // tags of scalars of the sessions: the columns of the view
+	// Metrics are tags of scalars of the sessions: the columns of the view.
+	Metrics []string
 }
 
 // An HParam is one hyper-parameter. One name stands once, also if several conditional parameters

@@ -8,7 +8,8 @@ import (
 // A Mean is a weighted mean, such as the loss over an epoch with the batch
 // sizes as weights. The zero value is empty.
 type Mean struct {
-	Sum    float64 // of value·weight
+	// Sum is that of value·weight.
+	Sum    float64
 	Weight float64
 }
 

@@ -27,14 +27,18 @@ type Metric interface {
 // A Batch is what a model makes of some examples. Row i of Outputs belongs to Labels[i], or to row
 // i of Targets.
 type Batch struct {
-	Outputs []float32 // such as logits, row-major; rows beyond those of Labels are padding
-	Width   int       // numbers in a row: the classes
-	Labels  []int32   // −1: the row does not count
+	// Outputs are such as logits, row-major. Rows beyond those of Labels are padding.
+	Outputs []float32
+	// Width is how many numbers a row has: the classes.
+	Width int
+	// Labels are −1 where the row does not count.
+	Labels []int32
 	// Targets are those of examples that may have several labels, in place of Labels: a row of
 	// Width numbers for each, 1 where it has the label, 0 where it has not, and −1 where that
 	// is not known. Nil: rows have Labels.
 	Targets []float32
-	Loss    float64 // mean over the rows, or the targets, that count
+	// Loss is the mean over the rows, or the targets, that count.
+	Loss float64
 	// ClassWeights are the weights of the classes by which Loss is a mean; nil: all are 1.
 	ClassWeights []float32
 }

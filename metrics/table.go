@@ -14,11 +14,14 @@ import (
 //	t.Row(0, 812.4, metrics.Percent(0.013))
 //	t.WriteTo(os.Stdout)
 type Table struct {
-	Title   string // a line above; empty is none
+	// Title is a line above the table; empty is none.
+	Title   string
 	Columns []string
-	Note    string // a line below; empty is none
-	rows    [][]string
-	right   []bool // the column holds nothing but numbers
+	// Note is a line below the table; empty is none.
+	Note string
+	rows [][]string
+	// right says of each column that it holds nothing but numbers.
+	right []bool
 }
 
 // Percent is a share that a Table writes as "1.3 %".

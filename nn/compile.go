@@ -68,7 +68,8 @@ type Config struct {
 	Seed uint64
 }
 
-const maxThreads = 4096 // more is taken for a mistake
+// maxThreads is the largest number that is not taken for a mistake.
+const maxThreads = 4096
 
 // Validate returns an error that names the first invalid field.
 func (c *Config) Validate() error {
@@ -149,7 +150,8 @@ func (p *Program) open(cfg Config) (err error) {
 
 // compile makes the plan and its executor.
 func (p *Program) compile(root *gorgonia.Node, cfg Config) error {
-	var alike *trained // what a further program for training must be like
+	// alike is what a further program for training must be like.
+	var alike *trained
 	if !cfg.Inference {
 		alike = p.shared.trained
 	}

@@ -12,12 +12,15 @@ func Square(n int) [2]int { return [2]int{n, n} }
 
 // Conv2DConfig describes a convolution. Pairs are {height, width}.
 type Conv2DConfig struct {
-	Filters int    // channels of the result
-	Kernel  [2]int // size of a filter
-	Stride  [2]int // {0, 0} is {1, 1}
-	Pad     [2]int // zeros added on each side
-	Bias    bool   // add a bias for each filter
-	Init    Init   // of the weight; nil is MSRA. Biases start at zero.
+	// Filters is the number of channels of the result, and Kernel the size of a filter.
+	Filters int
+	Kernel  [2]int
+	// Stride is the step between windows; {0, 0} is {1, 1}. Pad is the zeros added on each side.
+	Stride, Pad [2]int
+	// Bias adds a bias for each filter. Biases start at zero.
+	Bias bool
+	// Init is that of the weight; nil is MSRA.
+	Init Init
 }
 
 // Conv2D convolves x (N,C,H,W) to y (N,Filters,OH,OW), as torch.nn.Conv2d does: x is zero outside,
@@ -46,8 +49,10 @@ func Conv2D(x *gorgonia.Node, name string, cfg Conv2DConfig) *gorgonia.Node {
 // PoolConfig describes the windows of a pool. Pairs are {height, width}.
 type PoolConfig struct {
 	Kernel [2]int
-	Stride [2]int // {0, 0} is Kernel: windows side by side
-	Pad    [2]int // at most half of Kernel
+	// Stride is the step between windows; {0, 0} is Kernel: windows side by side.
+	Stride [2]int
+	// Pad is at most half of Kernel.
+	Pad [2]int
 	// ExcludePad divides an average by the positions that are not padding; false
 	// counts padding as zeros.
 	ExcludePad bool

@@ -11,9 +11,12 @@ import (
 
 // LinearConfig describes a fully connected layer.
 type LinearConfig struct {
-	Out    int  // width of the result
-	NoBias bool // leave the bias out
-	Init   Init // of the weight; nil is XavierUniform(1). The bias starts at zero.
+	// Out is the width of the result.
+	Out int
+	// NoBias leaves the bias out, which starts at zero.
+	NoBias bool
+	// Init is that of the weight; nil is XavierUniform(1).
+	Init Init
 }
 
 // Linear is y = x·Wᵀ + b, from x (B,In) to (B,Out).
@@ -37,7 +40,8 @@ func Linear(x *gorgonia.Node, name string, cfg LinearConfig) *gorgonia.Node {
 // EmbeddingConfig describes a table of rows.
 type EmbeddingConfig struct {
 	Rows, Dim int
-	Init      Init // nil is Normal(1/√Dim)
+	// Init is that of the weight; nil is Normal(1/√Dim).
+	Init Init
 }
 
 // Embedding looks up a row of Dim numbers for each of ids (any shape), giving

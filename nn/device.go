@@ -39,9 +39,10 @@ func parseDevice(name string) (device, error) {
 
 // A Device is something that programs run on.
 type Device struct {
-	Name   string // for Config.Device
-	Text   string // what it is
-	Memory int64  // bytes of its own memory; 0 for a CPU
+	// Name is what Config.Device takes, and Text says what it is.
+	Name, Text string
+	// Memory is in bytes, and the device's own; 0 for a CPU.
+	Memory int64
 }
 
 // Devices lists what programs of this process can run on: the CPU, then the NVIDIA GPUs, if there
@@ -58,8 +59,9 @@ func Devices() []Device {
 func list(o cuda.Options) ([]Device, error) {
 	devices := []Device{{Name: "cpu:0", Text: "CPU"}}
 	gpus, err := cuda.Devices(o)
+	// The machine may have no GPUs, or the build none.
 	if errors.Is(err, dl.ErrNoLibrary) || errors.Is(err, dl.ErrBuild) {
-		return devices, nil // a machine without GPUs, or a build without
+		return devices, nil
 	}
 	if err != nil {
 		return devices, err

@@ -97,7 +97,8 @@ func modeOf(n *gorgonia.Node) *op.Mode { return op.RegistryOf(n.Graph()).Mode }
 // batchMode is modeOf for a loss over nodes; nil if they depend only on parameters and constants,
 // whose rows are not examples.
 func batchMode(nodes ...*gorgonia.Node) *op.Mode {
-	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *gorgonia.Node) bool { return n.Graph() == nil }) // a constant that no op has read yet
+	// A constant that no op has read yet has no graph.
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *gorgonia.Node) bool { return n.Graph() == nil })
 	if len(nodes) == 0 {
 		return nil
 	}

@@ -105,7 +105,8 @@ func initial(init Init, seed uint64, name string, dt tensor.Dtype, shape []int) 
 	if dt == tensor.Float64 {
 		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(values))
 	}
-	rounded := shm.Float32s(len(values)) // servers of the same host write new values into it
+	// Servers of the same host write new values into this memory.
+	rounded := shm.Float32s(len(values))
 	for i, v := range values {
 		rounded[i] = float32(v)
 	}

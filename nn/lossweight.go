@@ -56,7 +56,8 @@ func (p *Program) findLabels() {
 	if p.plan.Batch == 0 {
 		return
 	}
-	kinds := []plan.Kind{plan.CrossEntropyGrad, plan.SoftCrossEntropyGrad, plan.BinaryCrossEntropyGrad} // of the root; an output may be another loss
+	// An output may be another loss than the root: the gradient is the root's.
+	kinds := []plan.Kind{plan.CrossEntropyGrad, plan.SoftCrossEntropyGrad, plan.BinaryCrossEntropyGrad}
 	if p.plan.Inference {
 		kinds = []plan.Kind{plan.CrossEntropy, plan.SoftCrossEntropy, plan.BinaryCrossEntropy}
 	}

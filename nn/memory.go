@@ -4,9 +4,12 @@ import "github.com/paragon-train/paragon/internal/compute/plan"
 
 // Memory is the memory of a program, in bytes.
 type Memory struct {
-	Arena      int64 // temporaries and scratch, which share memory where their lifetimes do not overlap
-	Unplaced   int64 // what the arena would be if nothing shared memory
-	Live       int64 // the most that is alive at once: no arena can be smaller
+	// Arena has temporaries and scratch, which share memory where their lifetimes do not overlap.
+	Arena int64
+	// Unplaced is what the arena would be if nothing shared memory, and Live the most that is
+	// alive at once: no arena can be smaller.
+	Unplaced, Live int64
+
 	Inputs     int64
 	Parameters int64
 	Gradients  int64

@@ -8,10 +8,13 @@ import (
 
 // MLPConfig describes a multi-layer perceptron.
 type MLPConfig struct {
-	Hidden  []int   // widths of the hidden layers
-	Classes int     // width of the result
-	Dropout float64 // rate after each hidden layer; 0 is none
-	Prefix  string  // of all names; "" is none
+	// Hidden are the widths of the hidden layers, and Classes that of the result.
+	Hidden  []int
+	Classes int
+	// Dropout is the rate after each hidden layer; 0 is none.
+	Dropout float64
+	// Prefix is that of all names; "" is none.
+	Prefix string
 }
 
 // MLP is Flatten, then fc1, ReLU, fc2, ReLU, ... and a last Linear, giving logits
@@ -31,7 +34,8 @@ func MLP(x *gorgonia.Node, cfg MLPConfig) *gorgonia.Node {
 // LeNetConfig describes a LeNet.
 type LeNetConfig struct {
 	Classes int
-	Prefix  string // of all names; "" is none
+	// Prefix is that of all names; "" is none.
+	Prefix string
 }
 
 // LeNet is LeNet-5 (LeCun and others, 1998) as it is used today, with ReLU and

@@ -10,8 +10,10 @@ import (
 
 // BatchNormConfig describes a batch normalisation.
 type BatchNormConfig struct {
-	Eps      float64 // added to the variance; 0 is 1e-5
-	Momentum float64 // weight of a new batch in the running statistics; 0 is 0.1
+	// Eps is added to the variance; 0 is 1e-5.
+	Eps float64
+	// Momentum is the weight of a new batch in the running statistics; 0 is 0.1.
+	Momentum float64
 	// ZeroScale starts name.weight at 0 instead of 1, so that a residual branch
 	// that ends in this layer starts as nothing.
 	ZeroScale bool

@@ -16,10 +16,12 @@ import (
 // A Param is one parameter of a program, or one tensor of its state. The slices are the program's
 // own memory, row-major.
 type Param struct {
-	Name     string
-	Shape    []int
-	Value    []float32 // may be changed between steps
-	Gradient []float32 // of the last step; nil in inference and for state
+	Name  string
+	Shape []int
+	// Value may be changed between steps.
+	Value []float32
+	// Gradient is that of the last step. It is nil in inference and for state.
+	Gradient []float32
 }
 
 // ValueTensor is the value as a tensor over the same memory.
@@ -221,9 +223,10 @@ func floatMemory(x gorgonia.Value) []float32 {
 func inputMemory(v *plan.Value, share *Program) (plan.HostInput, error) {
 	if x, ok := v.Node.Value().(*tensor.Dense); ok && v.Dtype == tensor.Float32 {
 		m := floatMemory(x)
+		// It may be a parameter that is kept as it is.
 		if share != nil {
 			if s, shape := share.param(v.Name); s != nil && v.Shape.Eq(shape) {
-				m = s // a parameter that is kept as it is
+				m = s
 			}
 		}
 		if m != nil {
@@ -308,9 +311,10 @@ func (p *Program) list() {
 		if !isMean {
 			name = strings.TrimSuffix(s.Name, varianceSuffix)
 		}
+		// The root may not depend on it.
 		have := p.host.States[name]
 		if have == nil {
-			continue // the root does not depend on it
+			continue
 		}
 		q := Param{Name: s.Name, Shape: []int{len(have.Mean)}, Value: have.Var}
 		if isMean {

@@ -10,14 +10,16 @@ import (
 
 // PixelsConfig says how the bytes of images become the numbers of an input.
 type PixelsConfig struct {
-	Channels, Height, Width int // of an image; at most 4 channels
+	// Channels, Height and Width are those of an image, which has at most 4 channels.
+	Channels, Height, Width int
 	// Mean and Std, one for each channel, make a byte p into (p/255 − mean)/std. Empty is 0 and 1.
 	Mean, Std []float32
 }
 
 // Pixels is an input of images as bytes. Its slices are the program's own memory.
 type Pixels struct {
-	Images []uint8 // (N,C,H,W)
+	// Images are (N,C,H,W).
+	Images []uint8
 	draws  []int32
 	cfg    PixelsConfig
 }

@@ -32,31 +32,39 @@ type executor interface {
 // run beside another one is an error. Inputs, parameters, gradients and outputs are slices of the
 // program's own memory, the same ones for its whole life.
 type Program struct {
-	graph    *gorgonia.ExprGraph // the user's graph, or its translation
+	// graph is the user's, or its translation.
+	graph    *gorgonia.ExprGraph
 	plan     *plan.Plan
 	host     *plan.Host
 	executor executor
 	device   device
-	shared   *shared  // with programs of the same Config.Share
-	threads  *threads // of a CPU
-	outputs  map[*gorgonia.Node]*plan.Value
-	params   []Param
-	backward func() // OnBackward
+	// shared is what programs of the same Config.Share have in common.
+	shared *shared
+	// threads are those of a CPU.
+	threads *threads
+	outputs map[*gorgonia.Node]*plan.Value
+	params  []Param
+	// backward is what OnBackward has set.
+	backward func()
 	state    []Param
 	frozen   []Param
-	freezes  map[string]bool // names of parameters and statistics
-	pixels   map[string]*Pixels
-	unset    []string // inputs that were neither declared nor filled, see checkUnset
+	// freezes are names of parameters and statistics.
+	freezes map[string]bool
+	pixels  map[string]*Pixels
+	// unset are inputs that were neither declared nor filled: see checkUnset.
+	unset    []string
 	examples plan.Examples
 	padding  *plan.Padding
-	weighs   *plan.HostInput // the labels that LossWeight counts; nil: it counts examples
-	// classWeights are those of the loss; nil: all are 1
+	// weighs are the labels that LossWeight counts; nil: it counts examples.
+	weighs *plan.HostInput
+	// classWeights are those of the loss; nil: all are 1.
 	classWeights []float32
 	// weighTargets is what targets of examples weigh where the loss has targets in place of
 	// labels, and weighsRows the number of rows of a whole batch.
 	weighTargets func(targets []float32) float64
 	weighsRows   int
-	there        int // examples of later runs
+	// there is the number of examples of later runs.
+	there int
 }
 
 // Device is what the program runs on, as in Config.Device: "cpu:0", "cuda:1".

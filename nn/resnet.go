@@ -29,15 +29,21 @@ func (s Stem) String() string {
 
 // ResNetConfig describes a residual network.
 type ResNetConfig struct {
-	Classes int  // width of the logits
-	Stem    Stem // ImageNet (the default) or CIFAR
-	Width   int  // channels of the first stage; 0 is 64. The others have 2, 4 and 8 times it.
-	Init    Init // of convolutions; nil is MSRAOut
+	// Classes is the width of the logits.
+	Classes int
+	// Stem is ImageNet (the default) or CIFAR.
+	Stem Stem
+	// Width is the number of channels of the first stage; 0 is 64. The others have 2, 4 and 8
+	// times it.
+	Width int
+	// Init is that of convolutions; nil is MSRAOut.
+	Init Init
 	// LinearInit is that of the last layer; nil is XavierUniform(1).
 	LinearInit Init
 	// ZeroScale starts the last batch normalisation of each block at scale 0.
 	ZeroScale bool
-	Prefix    string // of all names; "" is none
+	// Prefix is that of all names; "" is none.
+	Prefix string
 }
 
 // ResNet18 is the 18-layer residual network (He and others, 2016, table 1) over

@@ -17,12 +17,19 @@ import (
 // A shared is what programs have in common that share with each other (Config.Share); a program
 // that shares with none has one of its own.
 type shared struct {
-	running  atomic.Bool // one of the programs is
-	lone     bool        // it was logged that a batch has one value of a channel
-	programs []*Program  // that are not closed
-	gpu      *cuda.GPU   // nil on a CPU
-	trained  *trained    // of the programs for training; nil: there was none so far
-	first    *Program    // in a Group, the program whose parameters these programs have; nil: their own
+	// running says that one of the programs is.
+	running atomic.Bool
+	// lone says that it was logged that a batch has one value of a channel.
+	lone bool
+	// programs are those that are not closed.
+	programs []*Program
+	// gpu is nil on a CPU.
+	gpu *cuda.GPU
+	// trained is what the programs for training have alike; nil: there was none so far.
+	trained *trained
+	// first is, in a Group, the program whose parameters these programs have; nil: they have
+	// their own.
+	first *Program
 }
 
 // leave takes out a program. The last one gives back the GPU.
@@ -51,9 +58,11 @@ func (t *threads) leave() {
 
 // trained is what all programs for training that share have alike, with their gradients.
 type trained struct {
-	params []*plan.Value // their names and shapes
+	// params are read for their names and shapes.
+	params []*plan.Value
+	// grads lie in block.
 	grads  [][]float32
-	block  []float32 // that the gradients lie in
+	block  []float32
 	seed   uint64
 	dtype  DType
 	freeze []string
@@ -117,7 +126,8 @@ func (p *Program) join(with *Program) {
 func weighBatches(p *plan.Plan, batches float64) {
 	for _, o := range p.Ops {
 		if bn, ok := o.Attr.(*op.BatchNorm2D); ok && batches != 1 {
-			own := *bn // the graph's stays as it is
+			// The graph's own stays as it is.
+			own := *bn
 			own.Momentum = 1 - math.Pow(1-bn.Momentum, batches)
 			o.Attr = &own
 		}

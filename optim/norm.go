@@ -12,8 +12,10 @@ import (
 // key's, up to rounding: the sums are float64, in an order that depends on the
 // number of elements alone.
 type Norms struct {
-	Value  float64 // Σw²
-	Update float64 // lars: Σg²; lamb: Σr², r the update before its ratio
+	// Value is Σw².
+	Value float64
+	// Update is Σg² with lars, and Σr² with lamb, r the update before its ratio.
+	Update float64
 }
 
 // Add returns the sums of two pieces together.

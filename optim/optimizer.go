@@ -7,10 +7,12 @@ import (
 
 // An Optimizer applies the rule of its config. It never changes.
 type Optimizer struct {
-	cfg   Config // with defaults
+	// cfg has its defaults filled in.
+	cfg   Config
 	rule  rule
 	slots []string
-	at    [3]int // for each argument of rule.update, its slot's index or -1
+	// at has for each argument of rule.update its slot's index, or -1.
+	at [3]int
 }
 
 // New returns the optimizer of a valid config.
@@ -39,18 +41,19 @@ func (o *Optimizer) Factors(key string) Factors { return o.cfg.Factors(key) }
 type Pass struct {
 	o            *Optimizer
 	learningRate float64
-	factor       float64 // of this step alone
-	gain         float64 // see WithGain
+	// factor multiplies the learning rate in this step alone. gain is that of WithGain.
+	factor, gain float64
 	weightDecay  float64
-	correction1  float64 // 1 − β₁ᵗ
-	correction2  float64 // 1 − β₂ᵗ
+	// correction1 is 1 − β₁ᵗ, and correction2 is 1 − β₂ᵗ.
+	correction1, correction2 float64
 
 	// The gradient that a rule sees is that of a push times scale, cut to ±clip,
-	// times shrink.
+	// times shrink. shrinkKnown says that shrink is that of the whole key.
 	scale, clip, shrink float32
-	shrinkKnown         bool // shrink is that of the whole key
+	shrinkKnown         bool
 
-	trust      float64 // lars, lamb: what multiplies the learning rate
+	// trust multiplies the learning rate of lars and lamb, once it is known.
+	trust      float64
 	trustKnown bool
 }
 

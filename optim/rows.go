@@ -43,7 +43,8 @@ func takeBlock() *block {
 }
 
 func (b *block) release() {
-	clear(b.row.Slots) // they view somebody's table
+	// The slots view somebody's table.
+	clear(b.row.Slots)
 	blocks.Lock()
 	defer blocks.Unlock()
 	blocks.free = append(blocks.free, b)
@@ -57,7 +58,8 @@ func (p Pass) applyRows(rows []int64, rowLen int, value, grad []float32, state *
 		part := rows[:min(len(rows), max(each, 1))]
 		rows = rows[len(part):]
 		n := len(part) * rowLen
-		if each < 4 || !rising(part) { // long rows, or one may come twice
+		// Rows are long, or one may come twice.
+		if each < 4 || !rising(part) {
 			for i, r := range part {
 				from := int(r) * rowLen
 				p.apply(value[from:from+rowLen], grad[i*rowLen:(i+1)*rowLen], state, from, from+rowLen)

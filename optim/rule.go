@@ -5,7 +5,8 @@ import "slices"
 // A rule is what the package knows of a name: which fields of Config it uses,
 // the defaults that differ between rules, what it remembers, and its loop.
 type rule struct {
-	fields       []string // beyond those that every rule uses
+	// fields are those beyond what every rule uses.
+	fields       []string
 	learningRate float64
 	epsilon      float64
 	slots        func(c *Config) []string

@@ -129,15 +129,17 @@ func adagrad(p Pass, value, grad, h, _, _ []float32) {
 // u.
 func rmsprop(p Pass, value, grad, square, mean, m []float32) {
 	u, c := p.numbers(), &p.o.cfg
+	// A mean's gradients would be multiplied as the squares are.
 	gain := p.gain
-	if mean != nil { // whose gradients would be multiplied as the squares are
+	if mean != nil {
 		gain = 1
 	}
 	u.Beta2, u.Rest2 = float32(c.Rho), float32((1-c.Rho)*gain)
 	u.Rate = float32(p.learningRate * p.factor * math.Sqrt(gain))
 	if m != nil {
 		u.Rate, u.Factor = float32(p.learningRate*math.Sqrt(gain)), float32(p.factor)
-		if p.factor == 0 { // the step stands still; the squares get it
+		// Where the step stands still the squares get it all the same.
+		if p.factor == 0 {
 			u.Rate, u.Momentum = 0, 1
 		}
 	}

@@ -22,13 +22,31 @@ func (c Config) Validate() error {
 	if !ok {
 		return fmt.Errorf("optim: Name: unknown optimizer %q, want one of %s", c.Name, strings.Join(Names(), ", "))
 	}
-	wrong := func(field string, got any, want string) error {
-		return fmt.Errorf("optim: %s: %s: got %v, want %s", c.Name, field, got, want)
+	for _, check := range []func() (field string, got any, want string){
+		func() (string, any, string) { return c.checkNumbers(r) },
+		func() (string, any, string) { return c.checkChoices(r) },
+		c.checkSchedule,
+		c.checkChanges,
+		func() (string, any, string) { return checkFactors("LearningRateFactors", c.LearningRateFactors) },
+		func() (string, any, string) { return checkFactors("WeightDecayFactors", c.WeightDecayFactors) },
+	} {
+		if field, got, want := check(); field != "" {
+			return fmt.Errorf("optim: %s: %s: got %v, want %s", c.Name, field, got, want)
+		}
 	}
+	return nil
+}
+
+// Each check below returns the first wrong field, what it holds and what it should, or an empty
+// name.
+
+// checkNumbers checks the numbers that a rule, which may not use all of them, has in its formula.
+func (c *Config) checkNumbers(r rule) (field string, got any, want string) {
 	for _, f := range []struct {
 		name  string
 		value float64
-		below float64 // upper bound, exclusive; zero is none
+		// below is the upper bound, exclusive; zero is none.
+		below float64
 	}{
 		{"LearningRate", c.LearningRate, 0},
 		{"Momentum", c.Momentum, 1},
@@ -45,46 +63,52 @@ func (c Config) Validate() error {
 		{"ClipNorm", c.ClipNorm, 0},
 	} {
 		if f.below > 0 && !(f.value >= 0 && f.value < f.below) {
-			return wrong(f.name, f.value, fmt.Sprintf("at least 0 and below %v", f.below))
+			return f.name, f.value, fmt.Sprintf("at least 0 and below %v", f.below)
 		}
 		if !nonNegative(f.value) {
-			return wrong(f.name, f.value, "a finite number, at least 0")
+			return f.name, f.value, "a finite number, at least 0"
 		}
 		if f.value != 0 && !r.uses(f.name) && !common(f.name) {
-			return wrong(f.name, f.value, "0: "+c.Name+" does not use it")
+			return f.name, f.value, "0: " + c.Name + " does not use it"
 		}
 	}
-	if c.Centered && !r.uses("Centered") {
-		return wrong("Centered", true, "false: "+c.Name+" does not use it")
+	return "", nil, ""
+}
+
+// checkChoices checks what is one of a few values, and the rescaling.
+func (c *Config) checkChoices(r rule) (field string, got any, want string) {
+	switch {
+	case c.Centered && !r.uses("Centered"):
+		return "Centered", true, "false: " + c.Name + " does not use it"
+	case math.IsNaN(c.Rescale) || math.IsInf(c.Rescale, 0):
+		return "Rescale", c.Rescale, "a finite number"
+	case c.Reduction != "" && c.Reduction != Sum && c.Reduction != Mean:
+		return "Reduction", fmt.Sprintf("%q", c.Reduction), `"sum" or "mean"`
 	}
-	if math.IsNaN(c.Rescale) || math.IsInf(c.Rescale, 0) {
-		return wrong("Rescale", c.Rescale, "a finite number")
+	return "", nil, ""
+}
+
+func (c *Config) checkSchedule() (field string, got any, want string) {
+	if field, got, want = c.Schedule.check(); field != "" {
+		field = "Schedule." + field
 	}
-	if c.Reduction != "" && c.Reduction != Sum && c.Reduction != Mean {
-		return wrong("Reduction", fmt.Sprintf("%q", c.Reduction), `"sum" or "mean"`)
-	}
-	if field, got, want := c.Schedule.check(); field != "" {
-		return wrong("Schedule."+field, got, want)
-	}
+	return field, got, want
+}
+
+func (c *Config) checkChanges() (field string, got any, want string) {
 	if len(c.Changes) > maxMilestones {
-		return wrong("Changes", fmt.Sprintf("%d entries", len(c.Changes)), fmt.Sprintf("at most %d", maxMilestones))
+		return "Changes", fmt.Sprintf("%d entries", len(c.Changes)), fmt.Sprintf("at most %d", maxMilestones)
 	}
 	for i, ch := range c.Changes {
 		field := fmt.Sprintf("Changes[%d]", i)
 		if !nonNegative(ch.LearningRate) {
-			return wrong(field+".LearningRate", ch.LearningRate, "a finite number, at least 0")
+			return field + ".LearningRate", ch.LearningRate, "a finite number, at least 0"
 		}
 		if i > 0 && ch.Step <= c.Changes[i-1].Step {
-			return wrong(field+".Step", ch.Step, fmt.Sprintf("above %d, the one before it", c.Changes[i-1].Step))
+			return field + ".Step", ch.Step, fmt.Sprintf("above %d, the one before it", c.Changes[i-1].Step)
 		}
 	}
-	if field, got, want := checkFactors("LearningRateFactors", c.LearningRateFactors); field != "" {
-		return wrong(field, got, want)
-	}
-	if field, got, want := checkFactors("WeightDecayFactors", c.WeightDecayFactors); field != "" {
-		return wrong(field, got, want)
-	}
-	return nil
+	return "", nil, ""
 }
 
 func common(field string) bool {

@@ -10,8 +10,10 @@ import (
 type blocks struct {
 	firsts []int
 	window int
-	sum    uint64 // of firsts
-	falls  int    // the first block that begins before the one before it; 0: none
+	// sum is that of firsts.
+	sum uint64
+	// falls is the first block that begins before the one before it; 0: none does.
+	falls int
 }
 
 func (b *blocks) check(length int) error {
@@ -36,13 +38,16 @@ func (b *blocks) check(length int) error {
 type blockPlaces struct {
 	blocks *blocks
 	key    uint64
-	order  []int // the blocks as they are permuted
-	starts []int // position at which each of them starts, and the end of the last one
+	// order are the blocks as they are permuted, and starts the position at which each of them
+	// starts, and the end of the last one.
+	order  []int
+	starts []int
 
-	// Of the window that was asked for last.
-	from, to int   // its positions
-	within   []int // starts of its blocks
-	first    int   // in order, of its blocks
+	// The rest is of the window that was asked for last: its positions, the starts of its
+	// blocks, the first of them in order, and how its examples are mixed.
+	from, to int
+	within   []int
+	first    int
 	mixed    permutation
 }
 

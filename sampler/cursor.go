@@ -4,7 +4,8 @@ package sampler
 type Cursor struct {
 	places places
 	left   spans
-	list   []int // in place of places and left, in the order Contiguous
+	// list takes the place of places and left in the order Contiguous.
+	list []int
 }
 
 // Cursor returns a Cursor over the indices of epoch e without the first skip of them.

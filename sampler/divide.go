@@ -130,8 +130,9 @@ func (s *Sampler) shuffled(e, cuts, part, size int) []int {
 	for i := range order {
 		order[i] = i
 	}
+	// Without cuts the order is the one of versions that knew none.
 	seed := s.seed
-	if cuts > 0 { // without, the order is the one that there was before cuts
+	if cuts > 0 {
 		seed = mix(seed, uint64(cuts))
 	}
 	r := rand.New(rand.NewPCG(seed, mix(uint64(s.first+e), uint64(part))))

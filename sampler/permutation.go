@@ -40,7 +40,8 @@ func makePermutation(n int, key uint64) permutation {
 		return p
 	}
 	p.a = uint64(math.Sqrt(float64(p.n))) + 1
-	p.a += p.a & 1 // with two odd halves all permutations would be even ones
+	// With two odd halves all permutations would be even ones.
+	p.a += p.a & 1
 	p.b = (p.n + p.a - 1) / p.a
 	for k := range p.keys {
 		p.keys[k] = mix(key, uint64(k))

@@ -79,11 +79,14 @@ func InOrder() Option { return func(s *Sampler) { s.inOrder = true } }
 // A Sampler gives the indices of one part. It never changes; its methods may
 // be called from several goroutines at once.
 type Sampler struct {
-	whole   int   // examples of an epoch
-	cuts    []Cut // of the epoch
-	remain  int   // examples after the cuts
-	part    int
-	start   int // of what remains: (start+i) mod remain, i < size
+	// whole is the number of examples of an epoch, and remain that after the epoch's cuts.
+	whole  int
+	cuts   []Cut
+	remain int
+	part   int
+	// start and size say which of the remaining examples are the part's: (start+i) mod remain,
+	// i < size.
+	start   int
 	size    int
 	seed    uint64
 	first   int
@@ -100,7 +103,8 @@ func Split(length, numParts, part int, opts ...Option) (*Sampler, error) {
 	if numParts < 1 {
 		return nil, fmt.Errorf("sampler: split %d examples: got %d parts, want at least 1", length, numParts)
 	}
-	if part == numParts { // what the store of a worker that joins says, until it counts
+	// This is what the store of a worker that joins says until it counts.
+	if part == numParts {
 		return nil, fmt.Errorf("sampler: split %d examples: got part %d, want 0 to %d; if it is the rank of a worker that joins a running job, "+
 			"it has none before it counts: call Ready of its store (kvstore.Elastic) first, or train with worker.Fit and a worker.Partition", length, part, numParts-1)
 	}

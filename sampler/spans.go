@@ -7,8 +7,9 @@ type span struct{ from, end int }
 
 // spans are positions of an epoch in the order in which they are read: a list without the list.
 type spans struct {
-	list  []span
-	until []int // numbers of positions up to the end of each span
+	list []span
+	// until has the numbers of positions up to the end of each span.
+	until []int
 }
 
 func (s *spans) len() int {

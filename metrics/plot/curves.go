@@ -84,6 +84,37 @@ func Curves(path string, panels ...metrics.Panel) error {
 func newPlot(panel metrics.Panel) (*gonumplot.Plot, error) {
 	p := gonumplot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
+	setFonts(p)
+	grid := plotter.NewGrid()
+	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{232}, color.Gray{232}
+	p.Add(grid)
+	drawing := panelDrawing{plot: p, within: bounds(panel.Series), whole: true}
+	for i, s := range panel.Series {
+		if err := drawing.add(s, palette[i%len(palette)]); err != nil {
+			return nil, err
+		}
+	}
+	if panel.FirstOnTop {
+		slices.Reverse(drawing.layers)
+	}
+	for _, layer := range drawing.layers {
+		p.Add(layer...)
+	}
+	if drawing.points == 0 {
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
+	}
+	if panel.FromZero {
+		p.X.Min = min(p.X.Min, 0)
+	}
+	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{whole: drawing.whole}, ticks{percent: panel.Percent}
+	widen(&p.X.Min, &p.X.Max, 0)
+	widen(&p.Y.Min, &p.Y.Max, 0.05)
+	placeLegend(p, drawing.rising)
+	return p, nil
+}
+
+// setFonts sets the fonts of all texts of a plot.
+func setFonts(p *gonumplot.Plot) {
 	const face = "Sans"
 	set := func(f *font.Font, size vg.Length) { f.Variant, f.Size = face, size }
 	set(&p.Title.TextStyle.Font, 13)
@@ -93,85 +124,85 @@ func newPlot(panel metrics.Panel) (*gonumplot.Plot, error) {
 	set(&p.Y.Tick.Label.Font, 9)
 	set(&p.Legend.TextStyle.Font, 9)
 	p.Title.Padding, p.X.Label.Padding, p.Y.Label.Padding = 6, 3, 3
+}
 
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{232}, color.Gray{232}
-	p.Add(grid)
-	rising, points, whole := 0.0, 0, true
-	var layers [][]gonumplot.Plotter // of each series that is not faint
-	within := bounds(panel.Series)
-	for i, s := range panel.Series {
-		if len(s.X) != len(s.Y) {
-			return nil, fmt.Errorf("series %q: got %d X and %d Y, want equally many", s.Name, len(s.X), len(s.Y))
-		}
-		xy := finite(s)
-		if len(xy) == 0 {
-			continue
-		}
-		points += len(xy)
-		whole = whole && !slices.ContainsFunc(xy, func(at plotter.XY) bool { return at.X != math.Trunc(at.X) })
-		rising += xy[len(xy)-1].Y - xy[0].Y
-		shade := palette[i%len(palette)]
-		if s.Faint {
-			line, err := addLine(p, xy, color.Gray{190}, 0.7, nil, "")
-			if err != nil {
-				return nil, err
-			}
-			ahead, err := within.ahead(s, xy, color.NRGBA{190, 190, 190, 255}, 0.7)
-			if err != nil {
-				return nil, err
-			}
-			p.Add(append(ahead, line...)...)
-			continue
-		}
-		var drawn []gonumplot.Plotter
-		if s.Smooth > 1 {
-			faint := shade
-			faint.A = 70
-			line, err := addLine(p, xy, faint, 0.8, nil, "")
-			if err != nil {
-				return nil, err
-			}
-			drawn = line
-			xy = smooth(xy, s.Smooth)
-		}
-		var glyph draw.GlyphDrawer
-		if len(xy) <= 30 {
-			glyph = draw.CircleGlyph{}
-		}
-		line, err := addLine(p, xy, shade, 1.8, glyph, s.Name)
-		if err != nil {
-			return nil, err
-		}
-		ahead, err := within.ahead(s, xy, shade, 1.4)
-		if err != nil {
-			return nil, err
-		}
-		layers = append(layers, append(append(ahead, drawn...), line...))
-	}
-	if panel.FirstOnTop {
-		slices.Reverse(layers)
-	}
-	for _, layer := range layers {
-		p.Add(layer...)
-	}
-	if points == 0 {
-		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, 1, 0, 1
-	}
-	if panel.FromZero {
-		p.X.Min = min(p.X.Min, 0)
-	}
-	p.X.Tick.Marker, p.Y.Tick.Marker = ticks{whole: whole}, ticks{percent: panel.Percent}
-	widen(&p.X.Min, &p.X.Max, 0)
-	widen(&p.Y.Min, &p.Y.Max, 0.05)
-	// The legend goes where the curves are not: below those that rise.
+// placeLegend puts the legend where the curves are not: below those that rise.
+func placeLegend(p *gonumplot.Plot, rising float64) {
 	p.Legend.Top, p.Legend.Left = rising <= 0, false
 	p.Legend.XOffs, p.Legend.YOffs = -6, 6
 	if p.Legend.Top {
 		p.Legend.YOffs = -6
 	}
 	p.Legend.ThumbnailWidth, p.Legend.Padding = 16, 2
-	return p, nil
+}
+
+// A panelDrawing draws the series of a panel. Faint ones go into the plot at once, so that they
+// stand behind; the layers of the others follow when their order is known.
+type panelDrawing struct {
+	plot   *gonumplot.Plot
+	within limits
+	layers [][]gonumplot.Plotter
+	// points is how many points there are, whole says that all are at whole X, and rising is by
+	// how much the series rise in all.
+	points int
+	whole  bool
+	rising float64
+}
+
+// add draws a series in a colour.
+func (d *panelDrawing) add(s metrics.Series, shade color.NRGBA) error {
+	if len(s.X) != len(s.Y) {
+		return fmt.Errorf("series %q: got %d X and %d Y, want equally many", s.Name, len(s.X), len(s.Y))
+	}
+	xy := finite(s)
+	if len(xy) == 0 {
+		return nil
+	}
+	d.points += len(xy)
+	d.whole = d.whole && !slices.ContainsFunc(xy, func(at plotter.XY) bool { return at.X != math.Trunc(at.X) })
+	d.rising += xy[len(xy)-1].Y - xy[0].Y
+	if s.Faint {
+		return d.addFaint(s, xy)
+	}
+	var drawn []gonumplot.Plotter
+	if s.Smooth > 1 {
+		faint := shade
+		faint.A = 70
+		line, err := addLine(d.plot, xy, faint, 0.8, nil, "")
+		if err != nil {
+			return err
+		}
+		drawn = line
+		xy = smooth(xy, s.Smooth)
+	}
+	var glyph draw.GlyphDrawer
+	if len(xy) <= 30 {
+		glyph = draw.CircleGlyph{}
+	}
+	line, err := addLine(d.plot, xy, shade, 1.8, glyph, s.Name)
+	if err != nil {
+		return err
+	}
+	ahead, err := d.within.ahead(s, xy, shade, 1.4)
+	if err != nil {
+		return err
+	}
+	d.layers = append(d.layers, append(append(ahead, drawn...), line...))
+	return nil
+}
+
+// addFaint draws a thin grey line.
+func (d *panelDrawing) addFaint(s metrics.Series, xy plotter.XYs) error {
+	line, err := addLine(d.plot, xy, color.Gray{190}, 0.7, nil, "")
+	if err != nil {
+		return err
+	}
+	ahead, err := d.within.ahead(s, xy, color.NRGBA{190, 190, 190, 255}, 0.7)
+	if err != nil {
+		return err
+	}
+	d.plot.Add(append(ahead, line...)...)
+	return nil
 }
 
 // widen adds the share on both sides, and room around a single value.
