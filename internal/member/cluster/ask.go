@@ -107,8 +107,8 @@ func (n *Node) awaitMembership(ctx context.Context, ok func(*wire.Membership) bo
 		}
 		select {
 		case <-changed:
-		case <-n.done:
-			return n.endError()
+		case <-n.life.done:
+			return n.life.over()
 		case <-ctx.Done():
 			return fmt.Errorf("wait for a newer membership: %w", ctx.Err())
 		}
@@ -122,36 +122,19 @@ func (n *Node) awaitMembership(ctx context.Context, ok func(*wire.Membership) bo
 func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire.Message, alive bool) (timeout string, err error) {
 	var over <-chan struct{}
 	if alive {
-		over = n.ctx.Done()
+		over = n.life.ctx.Done()
 	}
 	begun, said := time.Now(), time.Now()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		attempt, cancel := context.WithTimeout(ctx, wait+askTimeout)
-		stop := func() bool { return true }
-		if alive {
-			stop = context.AfterFunc(n.ctx, cancel)
-		}
-		_, err = n.sched.Call(attempt, request, answer, nil)
-		stop()
-		cancel()
+		err = n.attempt(ctx, wait, request, answer, alive)
 		var refusal *transport.Refusal
 		switch {
 		case err == nil:
 			return "", nil
-		case alive && n.ctx.Err() != nil:
-			return "", n.endError()
+		case alive && n.life.ctx.Err() != nil:
+			return "", n.life.over()
 		case errors.As(err, &refusal):
-			if refusal.Code == wire.CodeTimeout {
-				return refusal.Text, err
-			}
-			if refusal.Code == wire.CodeUnknownNode && alive { // the next heartbeat would be refused the same way
-				n.end(&LostError{refusal.Text})
-				return "", n.endError()
-			}
-			if refusal.Code == wire.CodeUnavailable && alive { // the job has ended, and watch will learn how
-				return "", n.awaitEnd(ctx, err)
-			}
-			return "", err
+			return n.refused(ctx, refusal, err, alive)
 		case ctx.Err() != nil:
 			return "", err
 		case !errors.Is(err, transport.ErrConnection) && !errors.Is(err, context.DeadlineExceeded):
@@ -170,9 +153,36 @@ func (n *Node) ask(ctx context.Context, wait time.Duration, request, answer wire
 			return "", fmt.Errorf("%w: %w", ctx.Err(), err)
 		case <-over:
 			t.Stop()
-			return "", n.endError()
+			return "", n.life.over()
 		}
 	}
+}
+
+// attempt makes one attempt of ask.
+func (n *Node) attempt(ctx context.Context, wait time.Duration, request, answer wire.Message, alive bool) error {
+	attempt, cancel := context.WithTimeout(ctx, wait+askTimeout)
+	defer cancel()
+	if alive {
+		defer context.AfterFunc(n.life.ctx, cancel)()
+	}
+	_, err := n.sched.Call(attempt, request, answer, nil)
+	return err
+}
+
+// refused is the result of ask when the scheduler has refused the request.
+func (n *Node) refused(ctx context.Context, refusal *transport.Refusal, err error, alive bool) (timeout string, _ error) {
+	switch {
+	case refusal.Code == wire.CodeTimeout:
+		return refusal.Text, err
+	case refusal.Code == wire.CodeUnknownNode && alive:
+		// The next heartbeat would be refused the same way.
+		n.end(&LostError{refusal.Text})
+		return "", n.life.over()
+	case refusal.Code == wire.CodeUnavailable && alive:
+		// The job has ended, and watch will learn how.
+		return "", n.awaitEnd(ctx, err)
+	}
+	return "", err
 }
 
 // awaitEnd waits a second for watch to learn how the job ended, and returns that, or known.
@@ -180,8 +190,8 @@ func (n *Node) awaitEnd(ctx context.Context, known error) error {
 	t := time.NewTimer(time.Second)
 	defer t.Stop()
 	select {
-	case <-n.done:
-		return n.endError()
+	case <-n.life.done:
+		return n.life.over()
 	case <-t.C:
 	case <-ctx.Done():
 	}

@@ -11,15 +11,11 @@ import (
 
 // Joining reports whether the node has joined a running job and is not yet a member of a
 // generation.
-func (n *Node) Joining() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.membership.Phase == wire.PhaseRunning && !n.member
-}
+func (n *Node) Joining() bool { return n.members.joining() }
 
 // Pending is the number of the pending membership change, 0 if there is none. It is one atomic
 // load.
-func (n *Node) Pending() uint64 { return n.pending.Load() }
+func (n *Node) Pending() uint64 { return n.members.pending.Load() }
 
 // Ready tells the scheduler that a joining node can take part, and returns when it is a member:
 // Rank and Membership are then those of the new generation. For a member it returns at once.
@@ -67,7 +63,8 @@ func (n *Node) AskLeave(ctx context.Context, reason string) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refusal) && refusal.Code == wire.CodeRemoved: // it was asked to leave before
+	case errors.As(err, &refusal) && refusal.Code == wire.CodeRemoved:
+		// It was asked to leave before.
 		return nil
 	case errors.As(err, &refusal) && (refusal.Code == wire.CodeConflict || refusal.Code == wire.CodeUnsupported):
 		return fmt.Errorf("cluster: ask to leave: %w: %s", ErrNeeded, refusal.Text)

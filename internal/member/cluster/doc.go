@@ -13,6 +13,19 @@
 // leave, or has asked to (AskLeave), gets ErrRemoved instead, and ends. Barriers, signals and
 // declarations continue across such changes.
 //
+// A Node is the sum of parts, each with its own lock, which is held for no call to another process:
+//
+//	life         whether the node still takes part, and why not: it ends once
+//	membership   the newest membership known, the node's rank and generation in it
+//	peers        the Clients to servers and to workers of this host
+//	report       what the heartbeats say of the process
+//	reach        for how long the scheduler has not answered
+//
+// Every request to the scheduler may be repeated, after a lost answer and by a scheduler that was
+// started again: ask does that until the node ends. Two goroutines tell whether the node still
+// takes part, heartbeats and watch; everyone else learns it from life. When it has ended nobody
+// gets a new Client, and the Clients that there are are closed.
+//
 //	cfg, err := cluster.FromEnv(os.Getenv)
 //	node, err := cluster.Join(ctx, cfg)
 //	defer node.Close()
@@ -69,28 +82,44 @@ type Place struct {
 // Config says which job a node joins, and in which role. FromEnv fills it from the environment;
 // programs may fill it themselves.
 type Config struct {
-	Role       Role
-	Scheduler  string // host:port of the scheduler; in the scheduler, the address it listens on
+	Role Role
+	// Scheduler is the host:port of the scheduler; in the scheduler, the address it listens on.
+	Scheduler  string
 	NumWorkers int
 	NumServers int
-	Rank       int    // wanted rank within the role; -1: any
-	Host       string // name of this host, as in the hosts file; default: os.Hostname
-	Listen     string // address that servers listen on, and that others dial if it names a host; default: this host's address on the route to the scheduler, port 0
-	Addr       string // of a server: the address that others dial, from Listen
-	Job        string // the job's ID
-	Run        string // the ID of its run, which outlives the job where launch starts that again; empty: none
-	RunAgain   bool   // launch has started the job again
-	Process    uint32 // the number that launch gave this process, never used again in the job; 0: it was started by hand
-	Secret     []byte // the job's secret; empty only on loopback
+	// Rank is the wanted rank within the role; -1: any.
+	Rank int
+	// Host is the name of this host, as in the hosts file; empty: os.Hostname.
+	Host string
+	// Listen is the address that servers listen on, and that others dial if it names a host;
+	// empty: this host's address on the route to the scheduler, port 0.
+	Listen string
+	// Addr is the address of a server that others dial, from Listen.
+	Addr string
+	// Job is the job's ID. Run is that of its run, which outlives the job where launch starts
+	// that again; empty: none. RunAgain says that it has.
+	Job      string
+	Run      string
+	RunAgain bool
+	// Process is the number that launch gave this process, never used again in the job; 0: it
+	// was started by hand.
+	Process uint32
+	// Secret is the job's secret. It is empty only on loopback.
+	Secret []byte
 
 	// Identity is this process's certificate and key; nil: connections between hosts are not
 	// encrypted. Either all nodes of a job have one or none.
 	Identity *transport.Identity
 
-	HeartbeatInterval time.Duration // 1 s; nodes use the scheduler's
-	Lease             time.Duration // 10 s; nodes use the scheduler's
-	StartTimeout      time.Duration // 5 min: how long Join waits for the others
-	SchedulerTimeout  time.Duration // Lease, or 10 min with State: how long the scheduler may be unreachable before the node ends
+	// HeartbeatInterval is how often nodes send a heartbeat, and Lease the silence after which
+	// they are lost. Zero: 1 s and 10 s. Nodes use the scheduler's.
+	HeartbeatInterval time.Duration
+	Lease             time.Duration
+	// StartTimeout is how long Join waits for the others; zero: 5 min.
+	StartTimeout time.Duration
+	// SchedulerTimeout is how long the scheduler may be unreachable before the node ends; zero:
+	// Lease, or 10 min with State.
+	SchedulerTimeout time.Duration
 
 	// Joining: the job may be running already. Then Join returns before the node is a member;
 	// Ready makes it one.
@@ -101,7 +130,8 @@ type Config struct {
 	// there is one.
 	State string
 
-	Elastic Elastic // the scheduler uses it; workers AdaptWorkers and its limits
+	// Elastic is used by the scheduler; workers use AdaptWorkers and its limits.
+	Elastic Elastic
 
 	// ExpectedHosts says where nodes will be started, so that the scheduler can name the hosts
 	// of missing nodes. Only the scheduler uses it; it may be nil.
@@ -117,20 +147,34 @@ type Config struct {
 	// none. With port 0 the system chooses one.
 	Metrics string
 
-	Network transport.Network // transport.Auto
-	Logger  *slog.Logger      // slog.Default(), or JSON as the environment says (package joblog)
+	// Network is nil for transport.Auto.
+	Network transport.Network
+	// Logger is nil for slog.Default(), or JSON as the environment says (package joblog).
+	Logger *slog.Logger
 }
 
 // Elastic says how a job's membership may change while it runs.
 type Elastic struct {
-	Enabled       bool          // workers may join and leave
-	OnWorkerLoss  LossPolicy    // "": LossShrink where Enabled, else LossFail
-	MinWorkers    int           // 1: with fewer the job fails, after a wait for workers that are only silent
-	MaxWorkers    int           // 0: any number
-	JoinTimeout   time.Duration // 5 min: how long a joining worker may take until Ready
-	RejoinTimeout time.Duration // 5 min: how long the job waits for a replacement, with LossWait or below MinWorkers
-	AdaptWorkers  bool          // the number of workers follows what rank 0 asks for, from MinWorkers to MaxWorkers
-	Backups       int           // backups of every shard, on other servers: 0 or 1
+	// Enabled says that workers may join and leave.
+	Enabled bool
+	// OnWorkerLoss is what the loss of a worker does; empty: LossShrink where Enabled, else
+	// LossFail.
+	OnWorkerLoss LossPolicy
+	// MinWorkers is how many there must be: with fewer the job fails, after a wait for workers
+	// that are only silent. Zero: 1.
+	MinWorkers int
+	// MaxWorkers is how many there may be; zero: any number.
+	MaxWorkers int
+	// JoinTimeout is how long a joining worker may take until Ready; zero: 5 min.
+	JoinTimeout time.Duration
+	// RejoinTimeout is how long the job waits for a replacement, with LossWait or below
+	// MinWorkers; zero: 5 min.
+	RejoinTimeout time.Duration
+	// AdaptWorkers says that the number of workers follows what rank 0 asks for, from
+	// MinWorkers to MaxWorkers.
+	AdaptWorkers bool
+	// Backups is how many backups every shard has, on other servers: 0 or 1.
+	Backups int
 }
 
 // A LossPolicy says what the loss of a worker does to a running job.
@@ -138,7 +182,11 @@ type LossPolicy string
 
 // The policies.
 const (
-	LossFail   LossPolicy = "fail"   // the job fails
-	LossShrink LossPolicy = "shrink" // the others go on, if there are at least MinWorkers
-	LossWait   LossPolicy = "wait"   // training pauses after the current step until a replacement has joined, for up to RejoinTimeout
+	// LossFail: the job fails.
+	LossFail LossPolicy = "fail"
+	// LossShrink: the others go on, if there are at least MinWorkers.
+	LossShrink LossPolicy = "shrink"
+	// LossWait: training pauses after the current step until a replacement has joined, for up
+	// to RejoinTimeout.
+	LossWait LossPolicy = "wait"
 )

@@ -199,7 +199,8 @@ func (e *env) flag(name string) bool {
 
 func (e *env) network() transport.Network {
 	switch e.getenv("PARAGON_TRANSPORT") {
-	case "": // the default
+	case "":
+		// It is the default.
 	case "auto":
 		return transport.Auto
 	case "unix":

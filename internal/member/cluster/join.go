@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 	"time"
@@ -19,10 +18,15 @@ import (
 )
 
 const (
-	logEvery     = 5 * time.Second        // time between log lines about one wait, and before the first
-	watchWait    = 20 * time.Second       // how long the scheduler holds a Watch without news; a repeat costs one small frame
-	firstPause   = 100 * time.Millisecond // between attempts to reach the scheduler, doubled up to longestPause
-	longestPause = 2 * time.Second        // a restarted scheduler is found this soon, and many nodes do not flood it
+	// logEvery is the time between log lines about one wait, and before the first.
+	logEvery = 5 * time.Second
+	// watchWait is how long the scheduler holds a Watch without news. A repeat costs one small
+	// frame.
+	watchWait = 20 * time.Second
+	// firstPause is the pause between attempts to reach the scheduler, which doubles up to
+	// longestPause: a restarted scheduler is found this soon, and many nodes do not flood it.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 2 * time.Second
 )
 
 // Join registers with the scheduler and returns when the job is complete: all its workers and
@@ -49,17 +53,13 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Trace == nil {
 		cfg.Trace = trace.NewRecorder(telemetry.NewClock())
 	}
-	n := &Node{
-		cfg: cfg, clock: cfg.Trace.Clock(), windows: newWindows(), sched: transport.NewClient(cfg.Scheduler, tc),
-		done: make(chan struct{}), traced: make(chan struct{}), changed: make(chan struct{}), stopping: make(chan struct{}), callers: make(map[string]*caller), lastHeard: time.Now(),
-	}
-	n.position.Store(&position{})
-	n.ctx, n.cancel = context.WithCancel(context.Background())
+	n := newNode(cfg, transport.NewClient(cfg.Scheduler, tc))
 	// The scheduler has the same StartTimeout and a better error: leave it time to answer.
 	ctx, cancel := context.WithTimeoutCause(ctx, cfg.StartTimeout+askTimeout, fmt.Errorf("StartTimeout of %v", cfg.StartTimeout))
 	defer cancel()
 	if err := n.start(ctx); err != nil {
-		if n.id != 0 && n.Err() == nil { // so that the others need not wait until this node's lease expires
+		if n.id != 0 && n.Err() == nil {
+			// The others need not wait until this node's lease expires.
 			gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			n.ask(gone, 0, &wire.Leave{Node: uint64(n.id), OK: true}, &wire.Ack{}, false)
@@ -72,7 +72,8 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 
 func (n *Node) start(ctx context.Context) error {
 	var nonce [8]byte
-	rand.Read(nonce[:]) // never fails
+	// It never fails.
+	rand.Read(nonce[:])
 	n.nonce = binary.LittleEndian.Uint64(nonce[:])
 	within, cancel := context.WithTimeout(ctx, n.cfg.StartTimeout)
 	reg, err := n.register(within)
@@ -104,8 +105,8 @@ func (n *Node) start(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-n.done:
-			return n.endError()
+		case <-n.life.done:
+			return n.life.over()
 		case <-ctx.Done():
 			return fmt.Errorf("cluster: join: %w (%w): waiting for %s", ctx.Err(), context.Cause(ctx), waitingFor(n.Membership()))
 		}
@@ -130,79 +131,10 @@ func (n *Node) register(ctx context.Context) (*wire.Registered, error) {
 	return &reg, err
 }
 
-// heartbeats renews the lease until the node ends.
-func (n *Node) heartbeats(every, lease time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		n.mu.Lock()
-		m := &wire.Heartbeat{Node: uint64(n.id), Generation: n.membership.Generation, Step: n.step, Epoch: n.epoch, Adaptation: n.adaptation}
-		n.mu.Unlock()
-		m.Record = n.record()
-		m.Call, m.WaitsFor, m.WaitsMillis = n.longestWait()
-		ctx, cancel := context.WithTimeout(n.ctx, max(every, lease/3))
-		asked := time.Now()
-		m.Sent = n.clock.Now()
-		var beat wire.Beat
-		_, err := n.sched.Call(ctx, m, &beat, nil)
-		answered := n.clock.Now()
-		cancel()
-		if err == nil {
-			n.beat(&beat, m.Sent, answered)
-		}
-		n.recordAnswer(asked, err)
-		select {
-		case <-tick.C:
-		case <-n.ctx.Done():
-			return
-		}
-	}
-}
-
-// longestWait is what the function of ReportWaits says, within the limits of its message.
-func (n *Node) longestWait() (call, whom string, millis uint32) {
-	n.mu.Lock()
-	longest := n.waits
-	n.mu.Unlock()
-	if longest == nil {
-		return "", "", 0
-	}
-	call, whom, waited := longest()
-	return shorten(call, wire.MaxWaitText), shorten(whom, wire.MaxWaitText), uint32(min(max(waited.Milliseconds(), 0), math.MaxUint32))
-}
-
-// shorten cuts a text to so many bytes of valid UTF-8.
-func shorten(text string, most int) string {
-	if len(text) > most {
-		text = text[:most]
-	}
-	return strings.ToValidUTF8(text, "")
-}
-
-// record is what the process measures of itself now, encoded.
-func (n *Node) record() []byte {
-	r := n.cfg.Recorder.Record()
-	return r.Append(nil)
-}
-
-// beat takes note of an answered heartbeat.
-func (n *Node) beat(b *wire.Beat, sent, answered int64) {
-	n.clock.Beat(b.Incarnation, sent, answered, b.At)
-	offset, bound, _ := n.clock.Offset()
-	r := n.cfg.Recorder
-	r.Set(telemetry.ClockOffset, offset.Seconds())
-	r.Set(telemetry.ClockBound, bound.Seconds())
-	r.Set(telemetry.HeartbeatTrip, time.Duration(answered-sent).Seconds())
-	n.windows.put(b.Window)
-}
-
-// A record always fits its messages.
-const _ = uint(wire.MaxRecord - telemetry.MaxRecord)
-
 // watch follows the membership until the node ends.
 func (n *Node) watch() {
 	pause, away := firstPause, false
-	for n.ctx.Err() == nil {
+	for n.life.ctx.Err() == nil {
 		m := n.Membership()
 		wait := watchWait
 		if m.Phase < wire.PhaseRunning {
@@ -210,21 +142,24 @@ func (n *Node) watch() {
 		}
 		var got wire.Membership
 		asked := time.Now()
-		ctx, cancel := context.WithTimeout(n.ctx, wait+5*time.Second)
+		ctx, cancel := context.WithTimeout(n.life.ctx, wait+5*time.Second)
 		_, err := n.sched.Call(ctx, &wire.Watch{Node: uint64(n.id), Revision: m.Revision, WaitMillis: uint32(wait / time.Millisecond)}, &got, nil)
 		cancel()
 		n.recordAnswer(asked, err)
 		if err != nil {
-			if time.Since(asked) > time.Second { // the request was held: the scheduler was reachable
+			if time.Since(asked) > time.Second {
+				// The request was held: the scheduler was reachable.
 				pause = firstPause
 			}
 			n.pause(&pause)
 			away = away || errors.Is(err, transport.ErrConnection)
 			continue
 		}
-		if away { // it may be a restarted scheduler, which knows this node from the journal only
+		if away {
+			// It may be a restarted scheduler, which knows this node from the journal
+			// only.
 			asked := time.Now()
-			again, cancel := context.WithTimeout(n.ctx, askTimeout)
+			again, cancel := context.WithTimeout(n.life.ctx, askTimeout)
 			_, err := n.register(again)
 			cancel()
 			n.recordAnswer(asked, err)
@@ -232,7 +167,8 @@ func (n *Node) watch() {
 		}
 		pause = firstPause
 		n.update(&got)
-		if got.Phase == wire.PhaseForming && m.Revision != 0 { // not the first time: other nodes register within moments
+		// Not the first time: other nodes register within moments.
+		if got.Phase == wire.PhaseForming && m.Revision != 0 {
 			n.cfg.Logger.Info("waiting for "+waitingFor(got), joblog.Waiting.With("waiting_for", waitingFor(got)))
 		}
 	}
@@ -244,42 +180,7 @@ func (n *Node) pause(d *time.Duration) {
 	defer t.Stop()
 	select {
 	case <-t.C:
-	case <-n.ctx.Done():
+	case <-n.life.ctx.Done():
 	}
 	*d = min(2**d, longestPause)
-}
-
-// recordAnswer records the result of a call to the scheduler that began at a time, and ends the
-// node if the scheduler says that it is lost or is unreachable for too long. When this process is
-// stopped and continued, a call that was under way fails. So the scheduler counts as unreachable
-// only after a call that began while it had been silent for a while; the first call after the stop
-// may bring the news that this node is lost.
-func (n *Node) recordAnswer(asked time.Time, err error) {
-	if n.ctx.Err() != nil {
-		return
-	}
-	var refusal *transport.Refusal
-	n.mu.Lock()
-	if err == nil || errors.As(err, &refusal) {
-		n.lastHeard = time.Now()
-	}
-	silent, before := time.Since(n.lastHeard), asked.Sub(n.lastHeard)
-	say := silent >= logEvery && time.Since(n.lastLogged) >= logEvery
-	if say {
-		n.lastLogged = time.Now()
-	}
-	running := n.membership.Phase == wire.PhaseRunning
-	n.mu.Unlock()
-	if say && running {
-		n.cfg.Logger.Info(fmt.Sprintf("waiting for the scheduler at %s (%d s of at most %v); training goes on meanwhile",
-			n.cfg.Scheduler, int(silent.Seconds()), n.cfg.SchedulerTimeout), "err", err, joblog.SchedulerUnreachable.With("silent", silent))
-	}
-	switch {
-	case refusal != nil && refusal.Code == wire.CodeUnknownNode:
-		n.end(&LostError{refusal.Text})
-	case errors.Is(err, transport.ErrAuth):
-		n.end(fmt.Errorf("cluster: %w", err))
-	case silent > n.cfg.SchedulerTimeout && before > n.cfg.SchedulerTimeout/2:
-		n.end(fmt.Errorf("cluster: %w: %s did not answer for %v: %w", ErrScheduler, n.cfg.Scheduler, silent.Round(time.Second), err))
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/exposition"
@@ -47,7 +46,8 @@ const HowToComeBack = "end this process; to take part again, start a new one wit
 // A LostError ends a node that the scheduler has declared lost, for example because its lease
 // expired. It is ErrLost.
 type LostError struct {
-	Reason string // in the scheduler's words
+	// Reason is in the scheduler's words.
+	Reason string
 }
 
 // Error also says what to do.
@@ -63,42 +63,35 @@ type Node struct {
 	cfg   Config
 	sched *transport.Client
 	id    NodeID
+	// nonce is random, of this process.
+	nonce uint64
+	clock *telemetry.Clock
 
-	ctx    context.Context // ends with the node
-	cancel context.CancelFunc
-	done   chan struct{}
-	traced chan struct{}  // closed when the node sends no more spans
-	wg     sync.WaitGroup // heartbeats and watch
-	nonce  uint64         // random, of this process
-	clock  *telemetry.Clock
+	life    *life
+	members *membership
+	peers   *peers
+	report  *report
+	reach   *reach
 
-	endpoint      *exposition.Endpoint // nil: there is none
+	// windows has the trace that is being taken, and traced is closed when the node sends no
+	// more spans.
+	windows *windows
+	traced  chan struct{}
+	// wg has the goroutines of the node.
+	wg sync.WaitGroup
+
+	// endpoint is nil if there is none.
+	endpoint      *exposition.Endpoint
 	closeEndpoint sync.Once
-	windows       *windows
-
-	pending  atomic.Uint64            // membership.Change
-	position atomic.Pointer[position] // in membership; stored under mu, read for every request
-
-	mu         sync.Mutex // guards all below
-	err        error      // why done is closed
-	ended      bool       // done is closed
-	membership wire.Membership
-	member     bool // the node is a member of the generation, not only joining
-	changed    chan struct{}
-	stopping   chan struct{} // closed when the job stops with a checkpoint
-	lastHeard  time.Time     // when the scheduler last answered
-	lastLogged time.Time     // when the log last said that the scheduler does not answer
-	step       uint64
-	epoch      uint64
-	adaptation string                                           // what the next heartbeats report of it
-	waits      func() (call, whom string, waited time.Duration) // what they report of the process's calls; nil: nothing
-	callers    map[string]*caller                               // by address
 }
 
-// A position is a node's generation and rank in one membership.
-type position struct {
-	generation Generation
-	rank       Rank
+// newNode returns a node that has not registered. cfg is complete.
+func newNode(cfg Config, sched *transport.Client) *Node {
+	l := newLife()
+	return &Node{
+		cfg: cfg, sched: sched, clock: cfg.Trace.Clock(), life: l, members: newMembership(), peers: newPeers(l, func(r Role) transport.Config { return cfg.Transport(r) }), report: new(report), reach: newReach(),
+		windows: newWindows(), traced: make(chan struct{}),
+	}
 }
 
 // ID is the node's ID.
@@ -124,50 +117,17 @@ func (n *Node) Run() (id string, again bool) { return n.cfg.Run, n.cfg.RunAgain 
 
 // Rank is the node's rank in the newest generation known. A joining worker's rank is the number of
 // workers of that generation.
-func (n *Node) Rank() Rank { return n.position.Load().rank }
+func (n *Node) Rank() Rank { return n.members.position.Load().rank }
 
 // Generation is the newest generation known.
-func (n *Node) Generation() Generation { return n.position.Load().generation }
+func (n *Node) Generation() Generation { return n.members.position.Load().generation }
 
 // Membership is the newest membership known. The slices are shared and must not be changed.
-func (n *Node) Membership() wire.Membership {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.membership
-}
+func (n *Node) Membership() wire.Membership { return n.members.get() }
 
 // Changed returns a channel that is closed when the membership changes. Get the channel first, then
 // read Membership, then wait.
-func (n *Node) Changed() <-chan struct{} {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.changed
-}
-
-// Progress sets what the next heartbeats report: the last finished step and its epoch (for a
-// server, the rounds closed).
-func (n *Node) Progress(step, epoch uint64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.step, n.epoch = step, epoch
-}
-
-// ReportAdaptation sets what the next heartbeats report of how this worker adapts, as JSON of at
-// most wire.MaxAdaptation bytes.
-func (n *Node) ReportAdaptation(text string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.adaptation = text
-}
-
-// ReportWaits takes a function that says which of the process's calls has waited longest, for whom,
-// and for how long; no call: none has waited for long. It is called before each heartbeat, which
-// takes that to the scheduler for those who ask why the job stands still.
-func (n *Node) ReportWaits(longest func() (call, whom string, waited time.Duration)) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.waits = longest
-}
+func (n *Node) Changed() <-chan struct{} { return n.members.next() }
 
 // WorkerRange is from how many to how many workers the job may have as rank 0 wishes; most is 0
 // where no one carries a wish out.
@@ -181,37 +141,15 @@ func (n *Node) WorkerRange() (least, most int) {
 // Done is closed when the job has ended for this node: it finished (Err is nil), it failed
 // (ErrFailed), the scheduler has declared the node lost (ErrLost) or is unreachable (ErrScheduler),
 // or the node was closed (ErrClosed).
-func (n *Node) Done() <-chan struct{} { return n.done }
+func (n *Node) Done() <-chan struct{} { return n.life.done }
 
 // Err is why Done is closed; nil before that, and when the job has finished.
-func (n *Node) Err() error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.err
-}
-
-// endError is Err of a node that has ended; ErrFinished where Err is nil.
-func (n *Node) endError() error {
-	if err := n.Err(); err != nil {
-		return err
-	}
-	return fmt.Errorf("cluster: %w", ErrFinished)
-}
+func (n *Node) Err() error { return n.life.reason() }
 
 // end ends the node, and all its waits, for a reason. The first reason is kept.
 func (n *Node) end(err error) {
-	n.mu.Lock()
-	if n.ended {
-		n.mu.Unlock()
-		return
-	}
-	n.ended, n.err = true, err
-	close(n.done)
-	callers := n.callers
-	n.mu.Unlock()
-	n.cancel()
-	for _, c := range callers {
-		c.Client.Close()
+	if n.life.end(err) {
+		n.peers.close()
 	}
 }
 
@@ -219,13 +157,17 @@ func (n *Node) end(err error) {
 // expires. It returns when all of the node's goroutines and connections have ended.
 func (n *Node) Close() error {
 	n.end(ErrClosed)
-	if err := n.Err(); err == nil || errors.Is(err, ErrFailed) { // watch has said so, and trace began with it
-		<-n.traced // the scheduler stays for a trace; servers do not leave a job that has ended
+	if err := n.Err(); err == nil || errors.Is(err, ErrFailed) {
+		// The job has ended, and watch has said so; trace began with it. The scheduler
+		// stays for a trace, and servers do not leave a job that has ended.
+		<-n.traced
 	}
 	err := n.sched.Close()
 	n.wg.Wait()
+	n.peers.wg.Wait()
 	if n.endpoint != nil {
-		n.closeEndpoint.Do(func() { _ = n.endpoint.Close() }) // a scrape that is cut off is the scraper's matter
+		// A scrape that is cut off is the scraper's matter.
+		n.closeEndpoint.Do(func() { _ = n.endpoint.Close() })
 	}
 	return err
 }
@@ -236,8 +178,9 @@ func (n *Node) Close() error {
 // scheduler, which would otherwise declare the node lost. If that fails it logs a warning and
 // returns nil, because the node's work is done.
 func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
-	n.end(ErrClosed) // no heartbeat may come after the leave
-	<-n.traced       // and no spans are taken from a node that has left
+	// No heartbeat may come after the leave, and no spans are taken from a node that has left.
+	n.end(ErrClosed)
+	<-n.traced
 	over := !errors.Is(n.Err(), ErrClosed)
 	limit := 5 * time.Second
 	switch {
@@ -260,143 +203,19 @@ func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
 	return nil
 }
 
-// update replaces the membership by a newer one.
+// update takes a membership that the scheduler has sent.
 func (n *Node) update(m *wire.Membership) {
-	n.mu.Lock()
-	n.lastHeard = time.Now()
-	if m.Revision > n.membership.Revision || m.Phase == wire.PhaseForming {
-		grown := m.Revision > n.membership.Revision
-		if m.Stopping && !n.membership.Stopping {
-			close(n.stopping)
+	n.reach.answered()
+	if n.members.update(m, n.id) {
+		if rank, member := n.members.rank(); member {
+			joblog.SetRank(n.cfg.Logger, int(rank))
 		}
-		n.membership = *m
-		n.pending.Store(m.Change)
-		now := &position{Generation(m.Generation), n.position.Load().rank}
-		for _, member := range m.Nodes {
-			if member.Node == uint64(n.id) && m.Phase != wire.PhaseForming {
-				now.rank, n.member = Rank(member.Rank), member.Counts()
-				if n.member {
-					joblog.SetRank(n.cfg.Logger, int(now.rank))
-				} else {
-					now.rank = Rank(m.Workers)
-				}
-			}
-		}
-		n.position.Store(now)
-		if grown {
-			close(n.changed)
-			n.changed = make(chan struct{})
-		}
-		n.closeFormerPeers()
+		n.peers.keep(m)
 	}
-	n.mu.Unlock()
 	switch m.Phase {
 	case wire.PhaseFinished:
 		n.end(nil)
 	case wire.PhaseFailed:
 		n.end(fmt.Errorf("cluster: %w: %s", ErrFailed, m.Reason))
 	}
-}
-
-// closeFormerPeers closes the Clients to servers, and to workers of this host, that are no longer
-// members: calls to a silent one would wait for ever. The caller holds mu.
-func (n *Node) closeFormerPeers() {
-	if n.ended || n.membership.Phase != wire.PhaseRunning {
-		return
-	}
-	here := make(map[string]bool, len(n.callers))
-	for i := range n.membership.Nodes {
-		m := &n.membership.Nodes[i]
-		if m.Role == wire.RoleServer {
-			here[m.Addr] = true
-		} else if addr, _ := m.HostSums(); addr != "" {
-			here[addr] = true
-		}
-	}
-	for addr, c := range n.callers {
-		if !here[addr] {
-			delete(n.callers, addr)
-			n.wg.Go(func() { c.Client.Close() })
-		}
-	}
-}
-
-// A caller is the Client to a server. If the job's end breaks a call, the error says why the job
-// ended.
-type caller struct {
-	*transport.Client
-	n *Node
-}
-
-// Call implements transport.Caller.
-func (c *caller) Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
-	return c.CallNotify(ctx, nil, request, answer, dst, payload...)
-}
-
-// CallNotify implements transport.Notifier.
-func (c *caller) CallNotify(ctx context.Context, sent func(), request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error) {
-	b, err := c.Client.CallNotify(ctx, sent, request, answer, dst, payload...)
-	if err != nil && errors.Is(err, transport.ErrClosed) {
-		select {
-		case <-c.n.done:
-			return nil, fmt.Errorf("%w: %w", c.n.endError(), err)
-		default:
-		}
-	}
-	return b, err
-}
-
-// Close does nothing: the node owns its callers.
-func (c *caller) Close() error { return nil }
-
-// Server returns the Caller to the server of a rank and the server's address. The node owns the
-// Caller: it is shared, and Close and the end of the job close it.
-func (n *Node) Server(rank Rank) (transport.Caller, string, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ended {
-		if n.err != nil {
-			return nil, "", n.err
-		}
-		return nil, "", fmt.Errorf("cluster: %w", ErrFinished)
-	}
-	for _, m := range n.membership.Nodes {
-		if m.Role != wire.RoleServer || m.Rank != int32(rank) {
-			continue
-		}
-		c := n.callers[m.Addr]
-		if c == nil {
-			c = &caller{transport.NewClient(m.Addr, n.cfg.Transport(Server)), n}
-			n.callers[m.Addr] = c
-		}
-		return c, m.Addr, nil
-	}
-	return nil, "", fmt.Errorf("cluster: %w: rank %d in generation %d", ErrNoServer, rank, n.membership.Generation)
-}
-
-// Worker returns the Caller to a worker of this host that takes part in sums within it, as Server
-// does.
-func (n *Node) Worker(node NodeID) (transport.Caller, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.ended {
-		if n.err != nil {
-			return nil, n.err
-		}
-		return nil, fmt.Errorf("cluster: %w", ErrFinished)
-	}
-	for i := range n.membership.Nodes {
-		m := &n.membership.Nodes[i]
-		addr, _ := m.HostSums()
-		if m.Node != uint64(node) || addr == "" {
-			continue
-		}
-		c := n.callers[addr]
-		if c == nil {
-			c = &caller{transport.NewClient(addr, n.cfg.Transport(Worker)), n}
-			n.callers[addr] = c
-		}
-		return c, nil
-	}
-	return nil, fmt.Errorf("cluster: node %d takes no part in sums within a host in generation %d", node, n.membership.Generation)
 }

@@ -24,7 +24,8 @@ func (n *Node) Places(ctx context.Context, from uint64) (wire.Places, error) {
 		if err := checkPlaces(&got, next); err != nil {
 			return wire.Places{}, fmt.Errorf("cluster: read placement from key %d: %w", next, err)
 		}
-		if next != from && got.Placement != all.Placement { // it changed between two answers
+		if next != from && got.Placement != all.Placement {
+			// It changed between two answers.
 			all, next = wire.Places{}, from
 			continue
 		}
@@ -44,7 +45,8 @@ func (n *Node) Places(ctx context.Context, from uint64) (wire.Places, error) {
 // each key has shards, which are numbered from 0. Then no table of them is larger than what has
 // come, whatever keys the answer names.
 func checkPlaces(got *wire.Places, from uint64) error {
-	key, shard := from, uint32(0) // of the place that may come next
+	// key and shard are those of the place that may come next.
+	key, shard := from, uint32(0)
 	for i, p := range got.Places {
 		if p.Key == key+1 && shard > 0 {
 			key, shard = p.Key, 0

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"log/slog"
 	"maps"
@@ -10,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -19,10 +20,9 @@ import (
 func TestLogHasTheRankOfTheMoment(t *testing.T) {
 	var b bytes.Buffer
 	logger := joblog.New(&b, slog.LevelInfo, joblog.Identity{Role: "worker", Rank: -1})
-	n := &Node{cfg: Config{Logger: logger}, id: 5, done: make(chan struct{}), changed: make(chan struct{})}
-	n.position.Store(&position{})
-	n.ctx, n.cancel = context.WithCancel(t.Context())
-	defer n.cancel()
+	n := newNode(Config{Logger: logger, Trace: trace.NewRecorder(telemetry.NewClock())}, nil)
+	n.id = 5
+	defer n.life.cancel()
 	for i, c := range []struct {
 		state uint8
 		rank  int32
@@ -41,12 +41,11 @@ func TestLogHasTheRankOfTheMoment(t *testing.T) {
 
 // A membership that came late, after a newer one, is not believed.
 func TestAMembershipIsReplacedByNewerOnesAlone(t *testing.T) {
-	n := &Node{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, id: 5, done: make(chan struct{}), changed: make(chan struct{})}
-	n.position.Store(&position{})
-	n.ctx, n.cancel = context.WithCancel(t.Context())
-	defer n.cancel()
+	n := newNode(Config{Logger: slog.New(slog.DiscardHandler), Trace: trace.NewRecorder(telemetry.NewClock())}, nil)
+	n.id = 5
+	defer n.life.cancel()
 	for _, c := range []struct{ revision, generation, want uint64 }{{2, 1, 1}, {2, 7, 1}, {1, 8, 1}, {3, 2, 2}} {
-		changed := n.changed
+		changed := n.Changed()
 		n.update(&wire.Membership{Revision: c.revision, Generation: c.generation, Phase: wire.PhaseRunning})
 		if got := uint64(n.Generation()); got != c.want {
 			t.Errorf("revision %d of generation %d: got generation %d, want %d", c.revision, c.generation, got, c.want)
@@ -66,23 +65,22 @@ func TestAMembershipIsReplacedByNewerOnesAlone(t *testing.T) {
 
 // Clients of servers, and of workers that add up on this host, stay while these are members.
 func TestClientsOfMembersStay(t *testing.T) {
-	n := &Node{cfg: Config{Logger: slog.New(slog.DiscardHandler)}, id: 5, done: make(chan struct{}), changed: make(chan struct{}), callers: map[string]*caller{}}
-	n.position.Store(&position{})
-	n.ctx, n.cancel = context.WithCancel(t.Context())
-	defer n.cancel()
+	n := newNode(Config{Logger: slog.New(slog.DiscardHandler), Trace: trace.NewRecorder(telemetry.NewClock())}, nil)
+	n.id = 5
+	defer n.life.cancel()
 	for _, addr := range []string{"s0:1", "s1:1", "w6:1", "w7:1"} {
-		n.callers[addr] = &caller{Client: transport.NewClient(addr, transport.Config{})}
+		n.peers.callers[addr] = &caller{Client: transport.NewClient(addr, transport.Config{})}
 	}
 	worker := func(node uint64, addr string) wire.Member {
 		return wire.Member{Node: node, Role: wire.RoleWorker, State: wire.MemberCounts, Rank: int32(node - 5), Addr: addr}
 	}
 	n.update(&wire.Membership{Revision: 1, Generation: 1, Phase: wire.PhaseRunning, Workers: 2, Servers: 1,
 		Nodes: []wire.Member{{Node: 1, Role: wire.RoleServer, Addr: "s0:1"}, worker(5, ""), worker(6, "w6:1#host")}})
-	n.wg.Wait()
-	if got := slices.Sorted(maps.Keys(n.callers)); !slices.Equal(got, []string{"s0:1", "w6:1"}) {
+	n.peers.wg.Wait()
+	if got := slices.Sorted(maps.Keys(n.peers.callers)); !slices.Equal(got, []string{"s0:1", "w6:1"}) {
 		t.Errorf("got the clients of %q left, want those of server 0 and worker 6", got)
 	}
-	for _, c := range n.callers {
+	for _, c := range n.peers.callers {
 		c.Client.Close()
 	}
 }

@@ -13,7 +13,8 @@ import (
 // node whose connection broke hardly more than that to come back.
 const (
 	firstRedial = 250 * time.Millisecond
-	maxDials    = 4 // at one time
+	// maxDials bounds the attempts at one time.
+	maxDials = 4
 )
 
 // A redialingNetwork is a network whose Dial does not depend on one packet: while an attempt gets

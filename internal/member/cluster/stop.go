@@ -9,7 +9,7 @@ import (
 
 // StopRequested is closed when the job is to stop: all workers write a checkpoint after a step that
 // they agree on, call Stopped, and leave.
-func (n *Node) StopRequested() <-chan struct{} { return n.stopping }
+func (n *Node) StopRequested() <-chan struct{} { return n.members.stopping }
 
 // Stopped tells the scheduler after how many steps the checkpoint is that the job can go on from;
 // 0: there is none, and the reason says why. While the scheduler is unreachable it is repeated.

@@ -13,9 +13,11 @@ import (
 
 // windows hands the newest TraceWindow that a heartbeat brought to the goroutine that follows it.
 type windows struct {
-	mu     sync.Mutex // guards newest
+	// mu guards newest.
+	mu     sync.Mutex
 	newest wire.TraceWindow
-	other  chan struct{} // has a value after newest has changed
+	// other has a value after newest has changed.
+	other chan struct{}
 }
 
 func newWindows() *windows { return &windows{other: make(chan struct{}, 1)} }
@@ -59,7 +61,7 @@ func (n *Node) trace() {
 			f.Follow(n.windows.get(), offset)
 		case <-f.Done():
 		case <-timer.C:
-		case <-n.ctx.Done():
+		case <-n.life.ctx.Done():
 			end = true
 		}
 		if r, ok := f.Take(n.clock.Now(), end); ok {
@@ -89,7 +91,7 @@ func (n *Node) sendTrace(r trace.Recording) {
 	offset, bound, _ := n.clock.Offset()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	defer context.AfterFunc(n.ctx, func() {
+	defer context.AfterFunc(n.life.ctx, func() {
 		late, stop := context.WithTimeout(ctx, traceLeave)
 		defer stop()
 		<-late.Done()
@@ -98,7 +100,7 @@ func (n *Node) sendTrace(r trace.Recording) {
 	for i, data := range chunks {
 		m := &wire.TraceChunk{ID: r.Window, Node: uint64(n.id), Seq: uint32(i), Last: i == len(chunks)-1, Dropped: r.Dropped, ClockOffset: int64(offset), ClockBound: int64(bound), Data: data}
 		if err := n.sendChunk(ctx, m); err != nil {
-			if n.ctx.Err() == nil {
+			if n.life.ctx.Err() == nil {
 				n.cfg.Logger.Warn("the spans of a trace could not be sent to the scheduler", "trace", r.Window, "err", err)
 			}
 			return
