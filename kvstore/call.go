@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A call is one request of an op. The op's next run reuses it.
@@ -49,12 +50,12 @@ func (c *call) aim(k *key, i int) {
 func (c *call) run() {
 	o := c.op
 	c.beginSpan()
-	loop := newAttempts(&o.r.attempts, c.to.way, c.to.whole())
+	loop := attempt.New(&o.r.attempts, c.to.way, c.to.whole())
 	first, took := c.first, time.Duration(0)
 	if c.first = nil; first != nil {
 		took = o.waited()
 	}
-	err := loop.run(c, first, took)
+	err := loop.Run(c, first, took)
 	c.leader.Store(nil)
 	switch {
 	case c.to.message != nil:
@@ -72,9 +73,9 @@ func (c *call) end() {
 	}
 }
 
-// attempt makes one attempt: see exchange.
-func (c *call) attempt(w way) (err error) {
-	if w == viaLeader {
+// Attempt makes one attempt: see attempt.Request.
+func (c *call) Attempt(w attempt.Way) (err error) {
+	if w == attempt.ViaLeader {
 		c.got, err = c.op.r.host.ask(c.op, c.request.(*wire.Push), c.answer.(*wire.Value), &c.leader, c.dst, c.payload)
 		return err
 	}
@@ -88,16 +89,16 @@ func (c *call) attempt(w way) (err error) {
 	return err
 }
 
-func (c *call) over() <-chan struct{} { return c.op.Done() }
+func (c *call) Over() <-chan struct{} { return c.op.Done() }
 
-func (c *call) note(err error) { c.op.noteAttempt(c, err) }
+func (c *call) Note(err error) { c.op.noteAttempt(c, err) }
 
-func (c *call) leaderLost(err error) { c.op.r.host.lose(c.request.(*wire.Push), err) }
+func (c *call) LeaderLost(err error) { c.op.r.host.lose(c.request.(*wire.Push), err) }
 
 // start makes the first attempt without a goroutine of its own, if the request is small and can be
 // sent at once. A leader is not asked so: it may be this worker.
 func (c *call) start() bool {
-	if c.to.way == viaLeader {
+	if c.to.way == attempt.ViaLeader {
 		return false
 	}
 	peer, _, err := c.op.r.node.Server(cluster.Rank(c.to.rank()))

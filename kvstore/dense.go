@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A densePath pushes and pulls dense keys, one by one and many at once. It keeps the memory of
@@ -187,9 +188,9 @@ func (d *densePath) prepare(p *densePush, k *key, by *PushOptions, t trip, e *En
 // route says whom the request of shard i goes to, and where its answer comes.
 func (p *densePush) route(host *hostSums, k *key, i int, summed bool) {
 	c := &p.op.calls[i]
-	c.to.way = viaServer
+	c.to.way = attempt.ViaServer
 	if host.route(k, i, c.origin, summed, p.op.round) {
-		c.to.way = viaLeader
+		c.to.way = attempt.ViaLeader
 	}
 	if p.pull {
 		c.answer, c.dst = &p.values[i], p.answers.shardBuffer(k, p.into, i)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A departures has the shards that this worker pushes for itself although its host sums them up: by
@@ -111,7 +112,7 @@ func (d *departures) failed(p *wire.Push) {
 // insist makes attempts to tell a shard's leader for as long as the others would wait. A leader that
 // sums up nothing needs no telling.
 func (d *departures) insist(p *wire.Push) {
-	pause, began := firstPause, time.Now()
+	pause, began := attempt.FirstPause, time.Now()
 	for {
 		err := d.tell(d.over, p)
 		var refusal *transport.Refusal
@@ -129,6 +130,6 @@ func (d *departures) insist(p *wire.Push) {
 			t.Stop()
 			return
 		}
-		pause = min(2*pause, longestPause)
+		pause = min(2*pause, attempt.LongestPause)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/store/hostsum"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A hostView is the part of a membership that sums within this host need.
@@ -117,7 +118,7 @@ func (l *leaders) ask(ctx context.Context, push *wire.Push, answer *wire.Value, 
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(push.WaitMillis)*time.Millisecond+leaderGrace)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(push.WaitMillis)*time.Millisecond+attempt.LeaderGrace)
 	defer cancel()
 	return peer.Call(ctx, push, answer, dst, payload...)
 }
@@ -138,7 +139,7 @@ func (l *leaders) tell(ctx context.Context, p *wire.Push) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaderGrace)
+	ctx, cancel := context.WithTimeout(ctx, attempt.LeaderGrace)
 	defer cancel()
 	_, err = peer.Call(ctx, &request, &wire.Ack{}, nil)
 	return err

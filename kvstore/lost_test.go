@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -173,8 +174,8 @@ func TestARefusalThatTheSchedulerDoesNotExplainSaysWhatToDo(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "the scheduler has not confirmed this for 15s") || !strings.Contains(err.Error(), "PARAGON_JOIN=1") {
 				t.Errorf("code %d: got error %v, want one that says what to do", code, err)
 			}
-			if took := time.Since(began); took < staleGrace {
-				t.Errorf("code %d: gave up after %v, want %v", code, took, staleGrace)
+			if took := time.Since(began); took < attempt.StaleGrace {
+				t.Errorf("code %d: gave up after %v, want %v", code, took, attempt.StaleGrace)
 			}
 			kv.removed.Store(true) // it knows why
 			began = time.Now()

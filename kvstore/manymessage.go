@@ -8,13 +8,14 @@ import (
 
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A push of many keys sends one message to each server, with a push of each key. A message is tried
 // once. What became of each key is in its answer; a key that the server has refused, or whose
 // message failed as a whole, goes on by itself, as a push that was refused or failed: with the same
 // sequence number, so that it counts once. So repeats, moves to other servers and changes of the
-// membership need no rules of their own (attempts).
+// membership need no rules of their own (package attempt).
 
 // manyBytes is the most bytes of payload in a message, either way: the server is at work while the
 // next message is on its way. manyKeys is the most keys in one.
@@ -242,7 +243,7 @@ func (m *manyPush) opOf(n int) *op {
 
 // fill makes a call that of the message.
 func (x *manyMessage) fill(c *call) {
-	c.to = route{way: viaMessage, server: int(x.server), message: x}
+	c.to = route{way: attempt.ViaMessage, server: int(x.server), message: x}
 	c.request, c.answer, c.payload, c.dst = &x.head, &x.answer, x.bytes, x.buffer.bytes(x.out)
 	c.origin = &x.head.Pushes[0].Origin
 	for _, i := range x.parts {

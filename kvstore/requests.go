@@ -11,6 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A requests is the way of all requests of a store to servers and to the scheduler. Requests to
@@ -18,7 +19,7 @@ import (
 //
 //	op.run      sends all calls, and waits for them
 //	call.start  makes the first attempt at once, where the request is small
-//	call.run    repeats the request (attempts.run), by its route, until it is settled
+//	call.run    repeats the request (attempt.Loop), by its route, until it is settled
 //	opWatcher   ends ops: by their timeout, their context, the job's end and Close
 type requests struct {
 	cfg  *settings
@@ -29,16 +30,16 @@ type requests struct {
 	flight   *inFlight
 	pool     *callPool
 	watcher  *opWatcher
-	attempts attemptEnv
+	attempts attempt.Env
 	// host leads to sums within the host. It is nil where no call goes that way.
 	host hostRoute
 }
 
-// newRequests returns the requests of a member of a job. removed and movable are attemptEnv's.
+// newRequests returns the requests of a member of a job. removed and movable are attempt.Env's.
 func newRequests(cfg *settings, node member, removed, movable func() bool) *requests {
 	_, inline := node.(*inProcess)
 	r := &requests{cfg: cfg, node: node, inline: inline, trace: node.Trace(), flight: newInFlight(), pool: newCallPool()}
-	r.attempts = attemptEnv{ended: node.Done(), endError: r.jobEndError, explain: r.explain, removed: removed, movable: movable, leaderPatience: cfg.noteEvery}
+	r.attempts = attempt.Env{Ended: node.Done(), EndError: r.jobEndError, Explain: r.explain, Unconfirmed: explainUnconfirmed, Removed: removed, Movable: movable, LeaderPatience: cfg.noteEvery}
 	r.watcher = newOpWatcher(watcherEnv{timeout: cfg.timeout, noteEvery: cfg.noteEvery, note: r.noteWait,
 		jobEnded: node.Done(), jobEndError: r.jobEndError, closing: r.flight.closing})
 	return r
@@ -178,6 +179,26 @@ func (r *requests) explain(err error) error {
 		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	return err
+}
+
+// explainUnconfirmed adds what to do when a server has refused this worker's membership for so long
+// and the scheduler has not said why.
+func explainUnconfirmed(err error, waited time.Duration) error {
+	var r *refused
+	if errors.As(err, &r) && (r.refusal.Code == wire.CodeUnknownNode || r.refusal.Code == wire.CodeStaleGeneration && r.refusal.Generation > r.ours) {
+		return fmt.Errorf("%w; the scheduler has not confirmed this for %v: this worker may be cut off from the scheduler and declared lost; %s", err, waited, cluster.HowToComeBack)
+	}
+	return err
+}
+
+// isClosed reports whether a channel that nothing is sent on is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // stamp writes the membership of this moment into a request.

@@ -5,12 +5,13 @@ import (
 	"sync/atomic"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A route says who gets a request: the server that holds a shard, or a server by its rank, and
 // whether somebody on this host carries the request there.
 type route struct {
-	way way
+	way attempt.Way
 	// place has the rank of the server that holds the shard. It changes when the shard moves, and
 	// is read anew in each attempt. Nil: the request is about a whole server.
 	place *atomic.Uint32

@@ -67,7 +67,8 @@ func Doubling() []Case {
 	for i := range cases {
 		cases[i].Group, cases[i].Optimizer = "doubling", &doubling
 		switch cases[i].Name {
-		case "2bit", "1bit", "topk", "residuals can be put back", "push then pull in 16 bits": // "local" sends nothing, and "device" has cases of its own
+		case "2bit", "1bit", "topk", "residuals can be put back", "push then pull in 16 bits":
+			// "local" sends nothing, and "device" has cases of its own.
 			cases[i].Types = []string{"dist_sync", "dist_device_sync"}
 		}
 	}
@@ -84,7 +85,8 @@ func pushThenPullHalf(w *Worker) {
 		repeats, bigRepeats int
 	}{
 		{"fp16", "", 7, 0}, {"fp16", "fp16", 7, 1}, {"none", "fp16", 7, 0},
-		{"bf16", "", 2, 0}, {"bf16", "bf16", 2, 0}, {"fp16", "bf16", 2, 0}, // up to 256 all integers are exact
+		// Integers up to 256 are exact in bf16.
+		{"bf16", "", 2, 0}, {"bf16", "bf16", 2, 0}, {"fp16", "bf16", 2, 0},
 	} {
 		w.compress(kvstore.Compression{Type: x.push, Pull: x.pull})
 		pushThenPullSizes(w, x.repeats, x.bigRepeats)
@@ -251,7 +253,8 @@ func rankOrder(w *Worker) {
 				mine = g
 			}
 		}
-		if (int(round)+w.r)%2 == 1 { // others come first in every other round
+		// Others come first in every other round.
+		if (int(round)+w.r)%2 == 1 {
 			w.pulled(key, size)
 		}
 		out := make([]float32, size)
@@ -300,7 +303,8 @@ func averages(w *Worker) {
 	w.ok(w.Store.Weighted(float32(w.r+1), false).PushPull(w.Ctx, key, [][]float32{fill(smallSize, 3*float32(w.r+1))}, [][]float32{out}))
 	w.all(key+" with weights", out, 3)
 	w.pushPull(key, [][]float32{fill(smallSize, float32(2*w.r))}, [][]float32{out})
-	w.all(key+" with equal weights again", out, float32(w.n-1)) // a weight is of its own push alone
+	// A weight is of its own push alone.
+	w.all(key+" with equal weights again", out, float32(w.n-1))
 }
 
 func misuse(w *Worker) {

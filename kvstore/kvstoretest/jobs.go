@@ -16,120 +16,148 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// runJobs runs what takes several jobs, or ends one.
+// A jobSuite runs what takes several jobs, or ends one.
+type jobSuite struct {
+	h       Harness
+	kind    string
+	workers int
+	servers []int
+	// file is what a job has saved, with the values in want; nil: none has yet.
+	file string
+	want [][]float32
+}
+
+// runJobs runs a jobSuite.
 func runJobs(t *testing.T, h Harness, kind string, workers int) {
-	open := func(t testing.TB, servers int) []kvstore.Store {
-		return h.Open(t, Config{Type: kind, Workers: workers, Servers: servers, Options: []kvstore.Option{kvstore.WithTimeout(Timeout)}})
-	}
 	servers := h.Servers
 	if len(servers) == 0 {
 		servers = []int{0, 0}
 	}
-	file := filepath.Join(t.TempDir(), "state.safetensors")
-	var want [][]float32 // of the job that saved file, once it has
-	save := func(t *testing.T) {
-		if want == nil {
-			want = run(t, open(t, servers[0]), trainAndSave(file))
-		}
-	}
-	t.Run("a loaded job goes on as if it had never ended", func(t *testing.T) {
-		save(t)
-		for i, n := range servers {
-			got := run(t, open(t, n), loadAndTrain((&url.URL{Scheme: "file", Path: file}).String(), i%2 == 0))
-			for r := range got {
-				if diff := difference(got[r], want[0]); diff != "" {
-					t.Errorf("rank %d of a job with %d servers: %s", r, n, diff)
-				}
-			}
-		}
-	})
+	s := &jobSuite{h: h, kind: kind, workers: workers, servers: servers, file: filepath.Join(t.TempDir(), "state.safetensors")}
+	t.Run("a loaded job goes on as if it had never ended", s.loadedJob)
 	t.Run("a refused load changes nothing", func(t *testing.T) {
-		save(t)
-		run(t, open(t, servers[len(servers)-1]), refusedLoads(t.TempDir(), file))
+		s.save(t)
+		run(t, s.open(t, servers[len(servers)-1]), refusedLoads(t.TempDir(), s.file))
 	})
 	t.Run("a failed save leaves nothing behind", func(t *testing.T) {
-		dir := t.TempDir()
-		run(t, open(t, servers[0]), func(w *Worker) []float32 {
-			w.init(w.key("x"), fill(3, 1))
-			if w.r == 0 {
-				if err := w.Store.Save(w.Ctx, filepath.Join(dir, "none", "x.safetensors")); !errors.Is(err, os.ErrNotExist) {
-					w.failf("save into a folder that is not there: got error %v", err)
-				}
-				w.is("save to the web", w.Store.Save(w.Ctx, "https://example.org/x"), kvstore.ErrUnsupported)
-				if _, err := os.Stat("/dev/full"); err == nil {
-					err := w.Store.Save(w.Ctx, dir) // a folder in the file's place
-					if err == nil {
-						w.failf("save over a folder: got no error")
-					}
-				}
-				left, err := os.ReadDir(dir)
-				w.ok(err)
-				if len(left) != 0 {
-					w.failf("after saves that failed: got %v left behind", left)
-				}
-			}
-			return nil
-		})
+		run(t, s.open(t, servers[0]), failedSaves(t.TempDir()))
 	})
 	t.Run("a broadcast gives everyone what rank 0 makes", func(t *testing.T) {
-		long := strings.Repeat("ü", kvstore.MaxBroadcast/2)
-		run(t, open(t, servers[0]), func(w *Worker) []float32 {
-			for _, value := range []string{"first", "", long} {
-				got, err := w.Store.Broadcast(w.Ctx, func() (string, error) {
-					if w.r > 0 {
-						w.failf("broadcast: rank %d is asked for the value, want rank 0 alone", w.r)
-					}
-					return value, nil
-				})
-				if w.ok(err); got != value {
-					w.failf("broadcast: got %.9q (%d bytes), want %.9q (%d)", got, len(got), value, len(value))
-				}
-			}
-			if w.r == 0 { // what cannot be told is an error of its worker alone
-				for bad, want := range map[string]string{long + "x": "got 524289 bytes, want at most 524288", "\xff": "got 1 bytes that are not UTF-8"} {
-					if got, err := w.Store.Broadcast(w.Ctx, func() (string, error) { return bad, nil }); err == nil || !strings.Contains(err.Error(), want) {
-						w.failf("broadcast of %d bytes, %.5q: got %.9q and error %v", len(bad), bad, got, err)
-					}
-				}
-			}
-			return nil
-		})
+		run(t, s.open(t, servers[0]), broadcasts)
 	})
-	t.Run("a closed store returns ErrClosed", func(t *testing.T) {
-		stores := open(t, servers[0])
-		key := "x"
-		run(t, stores, func(w *Worker) []float32 { w.init(key, fill(2, 1)); return nil })
-		for i, kv := range stores {
-			if err := kv.Close(); err != nil {
-				t.Errorf("close rank %d: %v", i, err)
-			}
-			if err := kv.Close(); err != nil {
-				t.Errorf("close rank %d again: %v", i, err)
-			}
-			ctx := context.Background()
-			_, broadcast := kv.Broadcast(ctx, func() (string, error) { return "", nil })
-			for what, err := range map[string]error{
-				"push": kv.Push(ctx, key, fill(2, 1)), "pull": kv.Pull(ctx, key, fill(2, 1)), "init": kv.Init(ctx, "y", fill(2, 1)),
-				"barrier": kv.Barrier(ctx), "broadcast": broadcast, "set optimizer": kv.SetOptimizer(ctx, doubling), "load": kv.Load(ctx, "x"),
-			} {
-				if !errors.Is(err, kvstore.ErrClosed) {
-					t.Errorf("%s on a closed store: got error %v, want %v", what, err, kvstore.ErrClosed)
-				}
+	t.Run("a closed store returns ErrClosed", s.closedStores)
+	t.Run("a call ends with its context", func(t *testing.T) {
+		run(t, s.open(t, servers[0]), endedContexts)
+	})
+}
+
+// open opens a job's stores.
+func (s *jobSuite) open(t testing.TB, servers int) []kvstore.Store {
+	return s.h.Open(t, Config{Type: s.kind, Workers: s.workers, Servers: servers, Options: []kvstore.Option{kvstore.WithTimeout(Timeout)}})
+}
+
+// save runs a job that saves the file, once.
+func (s *jobSuite) save(t *testing.T) {
+	if s.want == nil {
+		s.want = run(t, s.open(t, s.servers[0]), trainAndSave(s.file))
+	}
+}
+
+func (s *jobSuite) loadedJob(t *testing.T) {
+	s.save(t)
+	for i, n := range s.servers {
+		got := run(t, s.open(t, n), loadAndTrain((&url.URL{Scheme: "file", Path: s.file}).String(), i%2 == 0))
+		for r := range got {
+			if diff := difference(got[r], s.want[0]); diff != "" {
+				t.Errorf("rank %d of a job with %d servers: %s", r, n, diff)
 			}
 		}
-	})
-	t.Run("a call ends with its context", func(t *testing.T) {
-		run(t, open(t, servers[0]), func(w *Worker) []float32 {
-			w.init("x", fill(2, 1))
-			ctx, cancel := context.WithCancel(w.Ctx)
-			cancel()
-			w.is("push", w.Store.Push(ctx, "x", fill(2, 1)), context.Canceled)
-			w.is("pull", w.Store.Pull(ctx, "x", fill(2, 1)), context.Canceled)
-			w.pushPull("x", [][]float32{fill(2, 1)}, [][]float32{make([]float32, 2)}) // nothing was counted before
-			w.all("x", w.pulled("x", 2), float32(w.n))
+	}
+}
+
+func failedSaves(dir string) func(w *Worker) []float32 {
+	return func(w *Worker) []float32 {
+		w.init(w.key("x"), fill(3, 1))
+		if w.r > 0 {
 			return nil
+		}
+		if err := w.Store.Save(w.Ctx, filepath.Join(dir, "none", "x.safetensors")); !errors.Is(err, os.ErrNotExist) {
+			w.failf("save into a folder that is not there: got error %v", err)
+		}
+		w.is("save to the web", w.Store.Save(w.Ctx, "https://example.org/x"), kvstore.ErrUnsupported)
+		if _, err := os.Stat("/dev/full"); err == nil {
+			if err := w.Store.Save(w.Ctx, dir); err == nil {
+				w.failf("save over a folder: got no error")
+			}
+		}
+		left, err := os.ReadDir(dir)
+		w.ok(err)
+		if len(left) != 0 {
+			w.failf("after saves that failed: got %v left behind", left)
+		}
+		return nil
+	}
+}
+
+// broadcasts tells values of all lengths. A value that cannot be told is an error of its worker alone.
+func broadcasts(w *Worker) []float32 {
+	long := strings.Repeat("ü", kvstore.MaxBroadcast/2)
+	for _, value := range []string{"first", "", long} {
+		got, err := w.Store.Broadcast(w.Ctx, func() (string, error) {
+			if w.r > 0 {
+				w.failf("broadcast: rank %d is asked for the value, want rank 0 alone", w.r)
+			}
+			return value, nil
 		})
-	})
+		if w.ok(err); got != value {
+			w.failf("broadcast: got %.9q (%d bytes), want %.9q (%d)", got, len(got), value, len(value))
+		}
+	}
+	if w.r > 0 {
+		return nil
+	}
+	for bad, want := range map[string]string{long + "x": "got 524289 bytes, want at most 524288", "\xff": "got 1 bytes that are not UTF-8"} {
+		if got, err := w.Store.Broadcast(w.Ctx, func() (string, error) { return bad, nil }); err == nil || !strings.Contains(err.Error(), want) {
+			w.failf("broadcast of %d bytes, %.5q: got %.9q and error %v", len(bad), bad, got, err)
+		}
+	}
+	return nil
+}
+
+func (s *jobSuite) closedStores(t *testing.T) {
+	stores := s.open(t, s.servers[0])
+	key := "x"
+	run(t, stores, func(w *Worker) []float32 { w.init(key, fill(2, 1)); return nil })
+	for i, kv := range stores {
+		if err := kv.Close(); err != nil {
+			t.Errorf("close rank %d: %v", i, err)
+		}
+		if err := kv.Close(); err != nil {
+			t.Errorf("close rank %d again: %v", i, err)
+		}
+		ctx := context.Background()
+		_, broadcast := kv.Broadcast(ctx, func() (string, error) { return "", nil })
+		for what, err := range map[string]error{
+			"push": kv.Push(ctx, key, fill(2, 1)), "pull": kv.Pull(ctx, key, fill(2, 1)), "init": kv.Init(ctx, "y", fill(2, 1)),
+			"barrier": kv.Barrier(ctx), "broadcast": broadcast, "set optimizer": kv.SetOptimizer(ctx, doubling), "load": kv.Load(ctx, "x"),
+		} {
+			if !errors.Is(err, kvstore.ErrClosed) {
+				t.Errorf("%s on a closed store: got error %v, want %v", what, err, kvstore.ErrClosed)
+			}
+		}
+	}
+}
+
+// endedContexts makes calls whose context has ended: nothing of them counts.
+func endedContexts(w *Worker) []float32 {
+	w.init("x", fill(2, 1))
+	ctx, cancel := context.WithCancel(w.Ctx)
+	cancel()
+	w.is("push", w.Store.Push(ctx, "x", fill(2, 1)), context.Canceled)
+	w.is("pull", w.Store.Pull(ctx, "x", fill(2, 1)), context.Canceled)
+	w.pushPull("x", [][]float32{fill(2, 1)}, [][]float32{make([]float32, 2)})
+	w.all("x", w.pulled("x", 2), float32(w.n))
+	return nil
 }
 
 // run runs a program on all workers of a job, closes their stores and returns what each gave back.
@@ -146,7 +174,8 @@ const (
 	saveAt = 3
 	steps  = 6
 
-	bigTrained = 70_000 // values, so that it is cut over the servers
+	// bigTrained is a number of values for which a key is cut over the servers.
+	bigTrained = 70_000
 )
 
 // The keys of a small training, whose gradients follow from step and rank.
@@ -198,7 +227,8 @@ func trainAndSave(file string) func(w *Worker) []float32 {
 		}
 		w.barrier()
 		train(w, 0, saveAt)
-		if w.r == w.n-1 { // any worker may, while the others go on
+		// Any worker may save, while the others go on.
+		if w.r == w.n-1 {
 			w.ok(w.Store.Save(w.Ctx, file))
 		}
 		train(w, saveAt, steps)
@@ -213,7 +243,8 @@ func loadAndTrain(uri string, initFirst bool) func(w *Worker) []float32 {
 			initTraining(w, -1)
 		}
 		w.ok(w.Store.Load(w.Ctx, uri))
-		initTraining(w, -2) // the loaded values stay
+		// The loaded values stay.
+		initTraining(w, -2)
 		w.is("init a second time", w.Store.Init(w.Ctx, "dense", fill(4321, 0)), kvstore.ErrDuplicateInit)
 		if !initFirst {
 			w.ok(w.Store.SetOptimizer(w.Ctx, trained))

@@ -29,7 +29,8 @@ func adapting() []Case {
 // normal returns n random numbers, the same for the same seed.
 func normal(seed, n int) []float32 {
 	random := rand.New(rand.NewPCG(uint64(seed), 9))
-	few := make([]float32, min(n, 1000)) // drawing all would take longer than the round
+	// Drawing all would take longer than the round.
+	few := make([]float32, min(n, 1000))
 	for i := range few {
 		few[i] = float32(random.NormFloat64())
 	}
@@ -162,12 +163,14 @@ func normsOfGradients(w *Worker) {
 		w.roundWeightIs(key, float64(w.n))
 		if w.n > 1 {
 			plain := measured
-			plain.Measure = w.r > 0 // one worker that does not ask is enough
+			// One worker that does not ask is enough.
+			plain.Measure = w.r > 0
 			w.step(key, plain, normal(w.r, size))
 			w.normsAre(key, kvstore.Norms{}, 0)
 		}
 	}
-	average := w.key("average") // keys of the same step that are not measured
+	// Averaged keys of the same step are not measured.
+	average := w.key("average")
 	w.ok(w.Store.InitAverage(w.Ctx, average, fill(2, 1)))
 	w.ok(w.Store.Step(measured).Push(w.Ctx, average, fill(2, 1)))
 	w.normsAre(average, kvstore.Norms{}, 0)
@@ -187,7 +190,8 @@ func normsOfMicroBatches(w *Worker) {
 		for rank := range w.n {
 			want.MeanSqr += 1.5 * float64(rank+1) / want.Examples
 		}
-		asked := sync.Map{} // Micro and Factor may be called from several goroutines
+		// Micro and Factor may be called from several goroutines.
+		asked := sync.Map{}
 		w.step(key, kvstore.PushOptions{Weight: float32(weightOf(w.r)), Measure: true, Micro: func(k string) kvstore.Micro {
 			asked.Store(k, true)
 			return kvstore.Micro{Count: 3, Sqr: 1.5 * float64(w.r+1)}
@@ -226,7 +230,8 @@ func normsUnderCompression(w *Worker) {
 		key := w.key("%s", kind)
 		w.init(key, make([]float32, smallSize))
 		w.is(kind, w.Store.Step(measured).Push(w.Ctx, key, normal(w.r, smallSize)), kvstore.ErrUnsupported)
-		w.push(key, normal(w.r, smallSize)) // nothing of the refused push counts
+		// Nothing of the refused push counts.
+		w.push(key, normal(w.r, smallSize))
 		w.pulled(key, smallSize)
 	}
 	w.compress(kvstore.Compression{})

@@ -29,7 +29,8 @@ import (
 
 // A Config says which job a Harness opens.
 type Config struct {
-	Type    string // of the stores, as kvstore.Create takes it
+	// Type is the stores', as kvstore.Create takes it.
+	Type    string
 	Workers int
 	Servers int // 0: as the harness likes
 	Options []kvstore.Option
@@ -278,7 +279,7 @@ func (w *Worker) pulled(key string, n int) []float32 {
 // all ends the case unless every number of got is exactly want.
 func (w *Worker) all(what string, got []float32, want float32) {
 	if n := len(got); n > 1 && got[0] == want && bytes.Equal(memory(got[1:]), memory(got[:n-1])) {
-		return // each is like the one before; quicker than the loop under the race detector
+		return // faster than the loop below
 	}
 	for i, g := range got {
 		if g != want {
@@ -297,7 +298,7 @@ func (w *Worker) same(what string, got, want []float32) {
 		w.failf("%s: got %d values, want %d", what, len(got), len(want))
 	}
 	if bytes.Equal(memory(got), memory(want)) {
-		return // quicker than the loop under the race detector
+		return // faster than the loop below
 	}
 	for i, g := range got {
 		if g != want[i] {
@@ -309,7 +310,7 @@ func (w *Worker) same(what string, got, want []float32) {
 // near ends the case unless got is want to within tolerance.
 func (w *Worker) near(what string, got, want []float32, tolerance float32) {
 	if bytes.Equal(memory(got), memory(want)) {
-		return // the race detector has seen all of got read, as far it does not see
+		return // faster than the loop below
 	}
 	if i := far(got, want, tolerance); i >= 0 {
 		w.failf("%s[%d]: got %v, want %v within %v", what, i, got[i], want[i], tolerance)

@@ -1,10 +1,9 @@
-package kvstore
+package attempt
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +13,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A fakeExchange answers attempts from a script: the last entry is that of all further attempts. It
+// A fakeRequest answers attempts from a script: the last entry is that of all further attempts. It
 // records the way of each attempt and when it was made.
-type fakeExchange struct {
+type fakeRequest struct {
 	script []error
-	ways   []way
+	ways   []Way
 	at     []time.Duration
 	notes  int
 	lost   int
@@ -28,11 +27,11 @@ type fakeExchange struct {
 	then  func(attempts int) // after each attempt
 }
 
-func newFakeExchange(script ...error) *fakeExchange {
-	return &fakeExchange{script: script, began: time.Now(), ended: make(chan struct{})}
+func newFakeRequest(script ...error) *fakeRequest {
+	return &fakeRequest{script: script, began: time.Now(), ended: make(chan struct{})}
 }
 
-func (x *fakeExchange) attempt(w way) error {
+func (x *fakeRequest) Attempt(w Way) error {
 	x.ways, x.at = append(x.ways, w), append(x.at, time.Since(x.began))
 	if x.then != nil {
 		x.then(len(x.ways))
@@ -40,48 +39,54 @@ func (x *fakeExchange) attempt(w way) error {
 	return x.script[min(len(x.ways), len(x.script))-1]
 }
 
-func (x *fakeExchange) over() <-chan struct{} { return x.ended }
-func (x *fakeExchange) note(error)            { x.notes++ }
-func (x *fakeExchange) leaderLost(error)      { x.lost++ }
+func (x *fakeRequest) Over() <-chan struct{} { return x.ended }
+func (x *fakeRequest) Note(error)            { x.notes++ }
+func (x *fakeRequest) LeaderLost(error)      { x.lost++ }
 
-// A fakeJob is the surroundings of an attempt loop.
+// A fakeJob is the surroundings of a loop.
 type fakeJob struct {
-	attemptEnv
+	Env
 	end         chan struct{}
 	left, moves bool
-	ours        uint64
 }
 
-var errFakeEnd = errors.New("the job is over")
+var (
+	errFakeEnd     = errors.New("the job is over")
+	errExplained   = errors.New("explained")
+	errUnconfirmed = errors.New("not confirmed")
+)
 
 func newFakeJob() *fakeJob {
-	j := &fakeJob{end: make(chan struct{}), ours: 5}
-	j.attemptEnv = attemptEnv{ended: j.end, endError: func() error { return errFakeEnd }, leaderPatience: 5 * time.Second,
-		removed: func() bool { return j.left }, movable: func() bool { return j.moves },
-		explain: func(err error) error {
-			var r *transport.Refusal
-			if errors.As(err, &r) {
-				return &refused{is: meaning(r.Code), ours: j.ours, refusal: r}
-			}
-			return err
-		}}
+	j := &fakeJob{end: make(chan struct{})}
+	j.Env = Env{Ended: j.end, EndError: func() error { return errFakeEnd }, LeaderPatience: 5 * time.Second,
+		Removed: func() bool { return j.left }, Movable: func() bool { return j.moves },
+		Explain:     func(err error) error { return fmt.Errorf("%w: %w", errExplained, err) },
+		Unconfirmed: func(err error, _ time.Duration) error { return fmt.Errorf("%w: %w", errUnconfirmed, err) }}
 	return j
 }
 
-func (j *fakeJob) run(x *fakeExchange, w way) error {
-	loop := newAttempts(&j.attemptEnv, w, false)
-	return loop.run(x, nil, 0)
+// refusedWith reports whether an error is a refusal with this code, and was explained.
+func refusedWith(err error, code wire.Code) bool {
+	var r *transport.Refusal
+	return errors.As(err, &r) && r.Code == code && errors.Is(err, errExplained)
+}
+
+func (j *fakeJob) run(x *fakeRequest, w Way) error {
+	loop := New(&j.Env, w, false)
+	return loop.Run(x, nil, 0)
 }
 
 func broken() error { return fmt.Errorf("transport: %w", transport.ErrConnection) }
 
-func says(code wire.Code) error { return refusal(code, 6, "because") }
+func says(code wire.Code) error {
+	return fmt.Errorf("transport: push: %w", &transport.Refusal{Code: code, Generation: 6, Text: "because"})
+}
 
 // A request is repeated with growing pauses until it is answered, and whoever waits can see why.
 func TestAttemptsAreMadeUntilOneIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newFakeExchange(broken(), says(wire.CodeBusy), broken(), says(wire.CodeStaleGeneration), nil)
-		if err := newFakeJob().run(x, viaServer); err != nil {
+		x := newFakeRequest(broken(), says(wire.CodeBusy), broken(), says(wire.CodeStaleGeneration), nil)
+		if err := newFakeJob().run(x, ViaServer); err != nil {
 			t.Fatal(err)
 		}
 		const ms = time.Millisecond
@@ -98,17 +103,17 @@ func TestAttemptsAreMadeUntilOneIsAnswered(t *testing.T) {
 // soon, however long that goes on.
 func TestASlowAnswerIsAskedForAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newFakeExchange(says(wire.CodeTimeout))
+		x := newFakeRequest(says(wire.CodeTimeout))
 		x.then = func(n int) {
 			time.Sleep(5 * time.Second)
 			if n == 20 {
 				x.script = []error{nil}
 			}
 		}
-		if err := newFakeJob().run(x, viaServer); err != nil {
+		if err := newFakeJob().run(x, ViaServer); err != nil {
 			t.Fatal(err)
 		}
-		if took, want := x.at[len(x.at)-1], 19*(5*time.Second+firstPause); len(x.at) != 20 || took != want {
+		if took, want := x.at[len(x.at)-1], 19*(5*time.Second+FirstPause); len(x.at) != 20 || took != want {
 			t.Errorf("got %d attempts, the last one after %v, want 20 and %v", len(x.at), took, want)
 		}
 	})
@@ -117,8 +122,8 @@ func TestASlowAnswerIsAskedForAgainSoon(t *testing.T) {
 // What a server refuses for good is not asked for again.
 func TestARefusalForGoodIsFinal(t *testing.T) {
 	for _, code := range []wire.Code{wire.CodeSize, wire.CodeUnknownKey, wire.CodeConflict, wire.CodeMoved, wire.CodeInternal} {
-		x := newFakeExchange(says(code))
-		if err := newFakeJob().run(x, viaServer); !errors.Is(err, meaning(code)) && meaning(code) != nil || err == nil || len(x.ways) != 1 {
+		x := newFakeRequest(says(code))
+		if err := newFakeJob().run(x, ViaServer); !refusedWith(err, code) || len(x.ways) != 1 {
 			t.Errorf("code %d: got error %v after %d attempts, want that of the code after one", code, err, len(x.ways))
 		}
 	}
@@ -130,9 +135,9 @@ func TestAShardIsFollowedWhereItMoves(t *testing.T) {
 	for _, fault := range []error{says(wire.CodeMoved), says(wire.CodeUnavailable), fmt.Errorf("cluster: %w", cluster.ErrNoServer), fmt.Errorf("transport: %w", transport.ErrClosed)} {
 		for _, moves := range []bool{true, false} {
 			synctest.Test(t, func(t *testing.T) {
-				x, j := newFakeExchange(fault, fault, nil), newFakeJob()
+				x, j := newFakeRequest(fault, fault, nil), newFakeJob()
 				j.moves = moves
-				err := j.run(x, viaServer)
+				err := j.run(x, ViaServer)
 				if moves != (err == nil) || moves != (len(x.ways) == 3) {
 					t.Errorf("%v, shards move %v: got error %v after %d attempts", fault, moves, err, len(x.ways))
 				}
@@ -144,11 +149,11 @@ func TestAShardIsFollowedWhereItMoves(t *testing.T) {
 // A request about a whole server that has left the job has nothing more to do, even if nobody waits
 // any more.
 func TestARequestToAServerThatHasLeftIsSettled(t *testing.T) {
-	x, j := newFakeExchange(fmt.Errorf("cluster: %w", cluster.ErrNoServer)), newFakeJob()
+	x, j := newFakeRequest(fmt.Errorf("cluster: %w", cluster.ErrNoServer)), newFakeJob()
 	j.moves = true
 	close(x.ended)
-	loop := newAttempts(&j.attemptEnv, viaServer, true)
-	if err := loop.run(x, nil, 0); err != nil {
+	loop := New(&j.Env, ViaServer, true)
+	if err := loop.Run(x, nil, 0); err != nil {
 		t.Errorf("got error %v, want none", err)
 	}
 }
@@ -157,17 +162,17 @@ func TestARequestToAServerThatHasLeftIsSettled(t *testing.T) {
 // then the error says how to come back. Any other answer in between ends the doubt.
 func TestDoubtAboutTheMembershipHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, j := newFakeExchange(says(wire.CodeStaleGeneration)), newFakeJob()
-		err := j.run(x, viaServer)
-		if took := time.Since(x.began); took < staleGrace || took > staleGrace+2*longestPause {
-			t.Errorf("gave up after %v, want %v", took, staleGrace)
+		x, j := newFakeRequest(says(wire.CodeStaleGeneration)), newFakeJob()
+		err := j.run(x, ViaServer)
+		if took := time.Since(x.began); took < StaleGrace || took > StaleGrace+2*LongestPause {
+			t.Errorf("gave up after %v, want %v", took, StaleGrace)
 		}
-		if !errors.Is(err, ErrStaleGeneration) || !strings.Contains(err.Error(), cluster.HowToComeBack) {
-			t.Errorf("got error %v, want ErrStaleGeneration and how to come back", err)
+		if !refusedWith(err, wire.CodeStaleGeneration) || !errors.Is(err, errUnconfirmed) {
+			t.Errorf("got error %v, want the refusal, not confirmed", err)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		x, j := newFakeExchange(says(wire.CodeStaleGeneration)), newFakeJob()
+		x, j := newFakeRequest(says(wire.CodeStaleGeneration)), newFakeJob()
 		x.then = func(n int) {
 			x.script = []error{says(wire.CodeStaleGeneration)}
 			if n%10 == 0 {
@@ -177,7 +182,7 @@ func TestDoubtAboutTheMembershipHasAnEnd(t *testing.T) {
 				x.script = []error{nil}
 			}
 		}
-		if err := j.run(x, viaServer); err != nil {
+		if err := j.run(x, ViaServer); err != nil {
 			t.Errorf("doubt that ends every few seconds: got error %v, want none", err)
 		}
 	})
@@ -185,9 +190,9 @@ func TestDoubtAboutTheMembershipHasAnEnd(t *testing.T) {
 
 // A worker that was asked to leave learns so from the first server that no longer knows it.
 func TestARemovedWorkerIsTold(t *testing.T) {
-	x, j := newFakeExchange(says(wire.CodeUnknownNode)), newFakeJob()
+	x, j := newFakeRequest(says(wire.CodeUnknownNode)), newFakeJob()
 	j.left = true
-	if err := j.run(x, viaServer); !errors.Is(err, ErrRemoved) || len(x.ways) != 1 {
+	if err := j.run(x, ViaServer); !errors.Is(err, cluster.ErrRemoved) || len(x.ways) != 1 {
 		t.Errorf("got error %v after %d attempts, want ErrRemoved after one", err, len(x.ways))
 	}
 }
@@ -197,32 +202,32 @@ func TestARemovedWorkerIsTold(t *testing.T) {
 func TestTheEndOfTheJobEndsAttempts(t *testing.T) {
 	for _, fault := range []error{broken(), says(wire.CodeUnavailable)} {
 		synctest.Test(t, func(t *testing.T) {
-			x, j := newFakeExchange(fault), newFakeJob()
+			x, j := newFakeRequest(fault), newFakeJob()
 			go func() {
 				time.Sleep(500 * time.Millisecond)
 				close(j.end)
 			}()
-			err := j.run(x, viaServer)
+			err := j.run(x, ViaServer)
 			if took := time.Since(x.began); !errors.Is(err, errFakeEnd) || took != 500*time.Millisecond {
 				t.Errorf("after %v: got error %v after %v, want the end of the job after 500 ms", fault, err, took)
 			}
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		x := newFakeExchange(says(wire.CodeUnavailable))
-		err := newFakeJob().run(x, viaServer)
-		if took := time.Since(x.began); !errors.Is(err, ErrUnavailable) || took != time.Second {
-			t.Errorf("got error %v after %v, want ErrUnavailable after 1 s", err, took)
+		x := newFakeRequest(says(wire.CodeUnavailable))
+		err := newFakeJob().run(x, ViaServer)
+		if took := time.Since(x.began); !refusedWith(err, wire.CodeUnavailable) || took != time.Second {
+			t.Errorf("got error %v after %v, want the refusal after 1 s", err, took)
 		}
 	})
 }
 
 // Once nobody waits for the answer the loop ends, in an attempt or in a pause.
 func TestAttemptsEndWithTheirOp(t *testing.T) {
-	for _, w := range []way{viaServer, viaLeader} {
+	for _, w := range []Way{ViaServer, ViaLeader} {
 		for inPause := range 2 {
 			synctest.Test(t, func(t *testing.T) {
-				x := newFakeExchange(broken())
+				x := newFakeRequest(broken())
 				x.then = func(n int) {
 					switch {
 					case n == 2 && inPause == 0:
@@ -243,26 +248,26 @@ func TestAttemptsEndWithTheirOp(t *testing.T) {
 // moment where it cannot be reached. It never comes back.
 func TestAPushTurnsFromItsLeaderToTheServerOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newFakeExchange(says(wire.CodePushAlone), broken(), says(wire.CodeBusy), nil)
-		if err := newFakeJob().run(x, viaLeader); err != nil {
+		x := newFakeRequest(says(wire.CodePushAlone), broken(), says(wire.CodeBusy), nil)
+		if err := newFakeJob().run(x, ViaLeader); err != nil {
 			t.Fatal(err)
 		}
-		if want := []way{viaLeader, viaServer, viaServer, viaServer}; !slices.Equal(x.ways, want) || x.at[1] != 0 || x.lost != 0 {
+		if want := []Way{ViaLeader, ViaServer, ViaServer, ViaServer}; !slices.Equal(x.ways, want) || x.at[1] != 0 || x.lost != 0 {
 			t.Errorf("ways %v, the second after %v, leaders lost %d; want %v, at once, none", x.ways, x.at[1], x.lost, want)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		x := newFakeExchange(broken())
+		x := newFakeRequest(broken())
 		x.then = func(int) {
-			if x.ways[len(x.ways)-1] == viaServer {
+			if x.ways[len(x.ways)-1] == ViaServer {
 				x.script = []error{nil}
 			}
 		}
-		if err := newFakeJob().run(x, viaLeader); err != nil {
+		if err := newFakeJob().run(x, ViaLeader); err != nil {
 			t.Fatal(err)
 		}
-		if took := x.at[len(x.at)-1]; x.lost != 1 || took < leaderGrace || took > 3*leaderGrace {
-			t.Errorf("a leader out of reach: lost %d times, asked the server after %v, want once and about %v", x.lost, took, leaderGrace)
+		if took := x.at[len(x.at)-1]; x.lost != 1 || took < LeaderGrace || took > 3*LeaderGrace {
+			t.Errorf("a leader out of reach: lost %d times, asked the server after %v, want once and about %v", x.lost, took, LeaderGrace)
 		}
 	})
 }
@@ -271,37 +276,37 @@ func TestAPushTurnsFromItsLeaderToTheServerOnce(t *testing.T) {
 // use is not.
 func TestALeaderThatWorksIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := newFakeExchange(says(wire.CodeTimeout))
+		x := newFakeRequest(says(wire.CodeTimeout))
 		x.then = func(n int) {
 			time.Sleep(4 * time.Second)
 			if n == 20 {
 				x.script = []error{nil}
 			}
 		}
-		if err := newFakeJob().run(x, viaLeader); err != nil || slices.Contains(x.ways, viaServer) || x.notes != 19 {
+		if err := newFakeJob().run(x, ViaLeader); err != nil || slices.Contains(x.ways, ViaServer) || x.notes != 19 {
 			t.Errorf("got error %v, ways %v and %d notes, want only the leader and 19", err, x.ways, x.notes)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		x, j := newFakeExchange(says(wire.CodeStaleGeneration)), newFakeJob()
+		x, j := newFakeRequest(says(wire.CodeStaleGeneration)), newFakeJob()
 		x.then = func(int) {
-			if x.ways[len(x.ways)-1] == viaServer {
+			if x.ways[len(x.ways)-1] == ViaServer {
 				x.script = []error{nil}
 			}
 		}
-		if err := j.run(x, viaLeader); err != nil {
+		if err := j.run(x, ViaLeader); err != nil {
 			t.Fatal(err)
 		}
-		if took := x.at[len(x.at)-1]; took < j.leaderPatience || took > j.leaderPatience+2*longestPause {
-			t.Errorf("a leader of another generation: asked the server after %v, want about %v", took, j.leaderPatience)
+		if took := x.at[len(x.at)-1]; took < j.LeaderPatience || took > j.LeaderPatience+2*LongestPause {
+			t.Errorf("a leader of another generation: asked the server after %v, want about %v", took, j.LeaderPatience)
 		}
 	})
 }
 
 // A message is sent once; what comes of it is for each of its pushes to judge.
 func TestAMessageIsSentOnce(t *testing.T) {
-	x := newFakeExchange(broken())
-	if err := newFakeJob().run(x, viaMessage); !errors.Is(err, transport.ErrConnection) || len(x.ways) != 1 {
+	x := newFakeRequest(broken())
+	if err := newFakeJob().run(x, ViaMessage); !errors.Is(err, transport.ErrConnection) || len(x.ways) != 1 {
 		t.Errorf("got error %v after %d attempts, want the error of the only one", err, len(x.ways))
 	}
 }
@@ -310,15 +315,15 @@ func TestAMessageIsSentOnce(t *testing.T) {
 // the time at which it began.
 func TestAnAttemptMadeElsewhereCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, j := newFakeExchange(nil), newFakeJob()
-		loop := newAttempts(&j.attemptEnv, viaServer, false)
-		if err := loop.run(x, says(wire.CodeSize), 0); !errors.Is(err, ErrSize) || len(x.ways) != 0 {
+		x, j := newFakeRequest(nil), newFakeJob()
+		loop := New(&j.Env, ViaServer, false)
+		if err := loop.Run(x, says(wire.CodeSize), 0); !refusedWith(err, wire.CodeSize) || len(x.ways) != 0 {
 			t.Errorf("got error %v after %d further attempts, want ErrSize after none", err, len(x.ways))
 		}
-		loop = newAttempts(&j.attemptEnv, viaServer, false)
+		loop = New(&j.Env, ViaServer, false)
 		x.script = []error{says(wire.CodeStaleGeneration)}
-		err := loop.run(x, says(wire.CodeStaleGeneration), 14*time.Second)
-		if took := time.Since(x.began); !errors.Is(err, ErrStaleGeneration) || took > 3*time.Second {
+		err := loop.Run(x, says(wire.CodeStaleGeneration), 14*time.Second)
+		if took := time.Since(x.began); !refusedWith(err, wire.CodeStaleGeneration) || took > 3*time.Second {
 			t.Errorf("got error %v after %v, want ErrStaleGeneration soon: the doubt is 14 s old", err, took)
 		}
 	})
