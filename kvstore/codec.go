@@ -2,20 +2,10 @@ package kvstore
 
 import (
 	"fmt"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
-	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
-
-// valuesSize returns the bytes that n values sent back take under a codec: float32, float16 or
-// bfloat16.
-func valuesSize(codec uint8, n int) int {
-	if codec == wire.CodecFloat16 || codec == wire.CodecBFloat16 {
-		return 2 * n
-	}
-	return 4 * n
-}
 
 // codeSize returns the most bytes that n encoded values take.
 func (c Compression) codeSize(n int) int {
@@ -27,22 +17,13 @@ func (c Compression) codeSize(n int) int {
 	case "topk":
 		return f32.CodeTopKLen(n, c.largest(n))
 	}
-	return valuesSize(c.codec(), n)
+	return buffer.ValuesSize(c.codec(), n)
 }
 
-// An alignedBuffer is memory for encoded values, aligned for every codec.
-type alignedBuffer []uint64
-
-// bytes returns n bytes of it, grown if needed.
-func (r *alignedBuffer) bytes(n int) []byte {
-	grow((*[]uint64)(r), (n+7)/8)
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(*r))), 8*len(*r))[:n]
-}
-
-// encode encodes grad with c into r's memory. With error feedback residual, as long as grad, is
+// encode encodes grad into r's memory. With error feedback residual, as long as grad, is
 // added before and updated after; only topk uses top.
-func (r *alignedBuffer) encode(native bool, c Compression, top *f32.TopK, residual, grad []float32) []byte {
-	code := r.bytes(c.codeSize(len(grad)))
+func (c Compression) encode(r *buffer.Aligned, native bool, top *f32.TopK, residual, grad []float32) []byte {
+	code := r.Bytes(c.codeSize(len(grad)))
 	switch c.Type {
 	case "topk":
 		return top.Encode(code, residual, grad, c.largest(len(grad)))
@@ -51,11 +32,11 @@ func (r *alignedBuffer) encode(native bool, c Compression, top *f32.TopK, residu
 	case "1bit":
 		f32.Encode1Bit(code, residual, grad, c.Threshold)
 	case "fp16":
-		f32.ToFloat16(halves(code), grad)
-		swapHalves(native, code)
+		f32.ToFloat16(buffer.Halves(code), grad)
+		buffer.SwapHalves(native, code)
 	case "bf16":
-		f32.ToBFloat16(halves(code), grad)
-		swapHalves(native, code)
+		f32.ToBFloat16(buffer.Halves(code), grad)
+		buffer.SwapHalves(native, code)
 	default:
 		panic(fmt.Sprintf("kvstore: encode: no code for %q", c.Type))
 	}
@@ -72,32 +53,7 @@ func addDecoded(native bool, c Compression, dst []float32, code []byte, scratch 
 	case "topk":
 		f32.AddDecodedTopK(dst, code)
 	default:
-		decodeHalves(native, c.codec(), scratch, code)
+		buffer.DecodeHalves(native, c.codec(), scratch, code)
 		f32.AddTo(dst, scratch)
-	}
-}
-
-// decodeHalves decodes 16-bit values. It may overwrite code.
-func decodeHalves(native bool, codec uint8, dst []float32, code []byte) {
-	swapHalves(native, code)
-	if codec == wire.CodecFloat16 {
-		f32.FromFloat16(dst, halves(code))
-	} else {
-		f32.FromBFloat16(dst, halves(code))
-	}
-}
-
-// halves views the bytes of an alignedBuffer as 16-bit numbers in this machine's byte order.
-func halves(code []byte) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(code))), len(code)/2)
-}
-
-// swapHalves converts 16-bit numbers between this machine's byte order and little-endian.
-func swapHalves(native bool, code []byte) {
-	if native {
-		return
-	}
-	for i := 0; i+1 < len(code); i += 2 {
-		code[i], code[i+1] = code[i+1], code[i]
 	}
 }

@@ -1,7 +1,6 @@
 package kvstore
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // The codes and residuals of these gradients were worked out by hand from the formula.
@@ -29,9 +29,9 @@ func TestCodesAreThoseOfTheFormula(t *testing.T) {
 		{Compression{Type: "1bit", Threshold: 0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "11000000", nil, nil},
 		{Compression{Type: "1bit", Threshold: -0.5}, []float32{.3, -.2, 0, 1.5, -2, .01, -.01, 4, .5}, "f7800000", nil, nil},
 	} {
-		var r alignedBuffer
+		var r buffer.Aligned
 		residual := make([]float32, len(x.grad))
-		code := r.encode(true, x.c, &f32.TopK{}, residual, x.grad)
+		code := x.c.encode(&r, true, &f32.TopK{}, residual, x.grad)
 		if got := fmt.Sprintf("%x", code); got != x.code {
 			t.Errorf("%+v: got code %s, want %s", x.c, got, x.code)
 		}
@@ -61,35 +61,6 @@ func TestEncodedSizes(t *testing.T) {
 		if got := (Compression{Type: x.kind}).withDefaults().codeSize(x.n); got != x.want {
 			t.Errorf("%s, %d values: got %d bytes, want %d", x.kind, x.n, got, x.want)
 		}
-	}
-}
-
-// The path of machines with another byte order gives the same bytes and values, so that it can be
-// tested on any.
-func TestBytesDoNotDependOnTheMachine(t *testing.T) {
-	if !littleEndian {
-		t.Skip("this machine is big-endian: there is no other path to compare with")
-	}
-	values := []float32{1, -2.5, float32(math.Inf(1)), 1e-40, 3.1415927}
-	var a, b alignedBuffer
-	if x, y := a.floats(true, values), b.floats(false, values); !bytes.Equal(x, y) {
-		t.Errorf("floats: got %x, want %x", y, x)
-	}
-	back := make([]float32, len(values))
-	in := b.receiveBuffer(false, back)
-	copy(in, bytesOf(values))
-	decodeFloats(false, back, in)
-	if !slices.Equal(back, values) {
-		t.Errorf("decoded floats: got %v, want %v", back, values)
-	}
-	rows := []int64{0, 1 << 40, 7}
-	if x, y := a.rowNumbers(true, rows), b.rowNumbers(false, rows); !bytes.Equal(x, y) {
-		t.Errorf("row numbers: got %x, want %x", y, x)
-	}
-	code := []byte{1, 2, 3, 4}
-	swapHalves(false, code)
-	if !bytes.Equal(code, []byte{2, 1, 4, 3}) {
-		t.Errorf("swapped halves: got %x", code)
 	}
 }
 

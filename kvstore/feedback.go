@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // A feedback holds the residuals of a key's compressed pushes, one for each device whose gradient
@@ -12,7 +13,7 @@ type feedback struct {
 	using     Compression
 	residuals [][]float32
 	scratch   []float32
-	code      alignedBuffer
+	code      buffer.Aligned
 	top       f32.TopK
 }
 
@@ -32,7 +33,7 @@ func (f *feedback) residual(c Compression, i, n int) []float32 {
 func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]float32, norms []float64, round uint64) (all bool) {
 	clear(sum)
 	all = true
-	scratch := grow(&f.scratch, len(sum))
+	scratch := buffer.Grow(&f.scratch, len(sum))
 	for i, g := range grads {
 		var residual []float32
 		if c.feedback() {
@@ -41,7 +42,7 @@ func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]
 		c := c.at(norms[i], len(sum))
 		switch {
 		case c.canEncode(residual, g, norms[i], round):
-			addDecoded(native, c, sum, f.code.encode(native, c, &f.top, residual, g), scratch)
+			addDecoded(native, c, sum, c.encode(&f.code, native, &f.top, residual, g), scratch)
 			continue
 		case residual != nil:
 			f32.AddTo(sum, residual)
@@ -56,12 +57,12 @@ func (f *feedback) sumOver(native bool, c Compression, sum []float32, grads [][]
 // norm is the Euclidean norm; it is not finite if any value is not.
 func norm(x []float32) float64 { return math.Sqrt(f32.Squares(x)) }
 
-// sumOf returns the sum of grads: grads[0] itself if it is the only one, else in *buffer.
-func sumOf(grads [][]float32, buffer *[]float32) []float32 {
+// sumOf returns the sum of grads: grads[0] itself if it is the only one, else in *memory.
+func sumOf(grads [][]float32, memory *[]float32) []float32 {
 	if len(grads) == 1 {
 		return grads[0]
 	}
-	sum := grow(buffer, len(grads[0]))
+	sum := buffer.Grow(memory, len(grads[0]))
 	f32.Add(sum, grads[0], grads[1])
 	for _, g := range grads[2:] {
 		f32.AddTo(sum, g)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // A gradient is what a push of a dense key sends: the sum of the devices' gradients, compressed. All
@@ -15,7 +16,7 @@ import (
 type gradient struct {
 	payloads [][1][]byte
 	// codes are the memory of payloads that are not in the caller's, and lengths the bytes used.
-	codes   []alignedBuffer
+	codes   []buffer.Aligned
 	lengths []int
 	// plain says that the shard is sent as float32 whatever the compression is.
 	plain []bool
@@ -35,7 +36,7 @@ type gradient struct {
 }
 
 func newGradient(shards int) gradient {
-	return gradient{payloads: make([][1][]byte, shards), codes: make([]alignedBuffer, shards), lengths: make([]int, shards),
+	return gradient{payloads: make([][1][]byte, shards), codes: make([]buffer.Aligned, shards), lengths: make([]int, shards),
 		plain: make([]bool, shards), judged: make([]bool, shards), norms: make([]float64, shards), thresholds: make([]float32, shards)}
 }
 
@@ -74,7 +75,7 @@ func (g *gradient) fill(e encoding, grads [][]float32) error {
 		g.send(&e, g.sum)
 	case again:
 		for i := range g.payloads {
-			g.payloads[i][0] = g.codes[i].bytes(g.lengths[i])
+			g.payloads[i][0] = g.codes[i].Bytes(g.lengths[i])
 		}
 	case e.c.codec() == wire.CodecFloat32:
 		g.send(&e, sumOf(grads, &g.sum))
@@ -118,7 +119,7 @@ func (g *gradient) release(err error) {
 func (g *gradient) send(e *encoding, sum []float32) {
 	for i := range g.payloads {
 		from, to := e.k.span(i)
-		g.payloads[i][0] = g.codes[i].floats(e.native(), sum[from:to])
+		g.payloads[i][0] = g.codes[i].Floats(e.native(), sum[from:to])
 	}
 }
 
@@ -163,7 +164,7 @@ func (g *gradient) compressShard(e *encoding, i int, residual, sum []float32) {
 		if c.Type == "topk" {
 			top = &e.k.feedback.top
 		}
-		g.payloads[i][0] = g.codes[i].encode(e.native(), c, top, residual, sum)
+		g.payloads[i][0] = c.encode(&g.codes[i], e.native(), top, residual, sum)
 	default:
 		e.rules.warnUncompressed(c, e.k, i, e.round)
 		g.plain[i] = true
@@ -179,8 +180,8 @@ func (g *gradient) compressShard(e *encoding, i int, residual, sum []float32) {
 
 // uncompressed returns a copy of values as float32 bytes, in shard i's buffer.
 func (g *gradient) uncompressed(e *encoding, i int, values []float32) []byte {
-	b := g.codes[i].bytes(4 * len(values))
-	copy(b, new(alignedBuffer).floats(e.native(), values))
+	b := g.codes[i].Bytes(4 * len(values))
+	copy(b, new(buffer.Aligned).Floats(e.native(), values))
 	return b
 }
 
@@ -188,7 +189,7 @@ func (g *gradient) uncompressed(e *encoding, i int, values []float32) []byte {
 // does so, where a key has one shard.
 func (g *gradient) compressDevices(e *encoding, grads [][]float32) error {
 	plain, judges := false, e.rules.judgesNorms(e.c)
-	norms := grow(&g.deviceNorms, len(grads))
+	norms := buffer.Grow(&g.deviceNorms, len(grads))
 	for d, x := range grads {
 		n, isPlain, err := e.inspect(x, 0, d)
 		if err != nil {
@@ -196,7 +197,7 @@ func (g *gradient) compressDevices(e *encoding, grads [][]float32) error {
 		}
 		norms[d], plain = n, plain || isPlain
 	}
-	sum := grow(&g.sum, e.k.size)
+	sum := buffer.Grow(&g.sum, e.k.size)
 	if plain || judges {
 		copy(sum, grads[0])
 		for _, x := range grads[1:] {

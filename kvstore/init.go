@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // An initialiser makes keys known: to the scheduler, which says where their shards are, to the
@@ -187,8 +188,8 @@ func (s *initialiser) initShards(ctx context.Context, k *key, value []float32) (
 		if value == nil {
 			return nil
 		}
-		var r alignedBuffer
-		c.payload = [][]byte{r.floats(s.common.native, k.shardValues(i, value))}
+		var r buffer.Aligned
+		c.payload = [][]byte{r.Floats(s.common.native, k.shardValues(i, value))}
 		return k.fitsFrame("init", i, len(c.payload[0]))
 	}, roundOf(&round))
 	return round, err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // An Entry is one key's part of a PushMany or PushPullMany.
@@ -92,7 +93,7 @@ func (d *densePath) pushMany(ctx context.Context, by *PushOptions, t trip, entri
 // checkMany checks all entries before anything is sent. It returns an error or nil for each, and
 // leaves their keys in m.
 func (d *densePath) checkMany(m *manyPush, t trip, entries []Entry) []error {
-	errs := grow(&m.errs, len(entries))
+	errs := buffer.Grow(&m.errs, len(entries))
 	clear(errs)
 	for i := range entries {
 		e := &entries[i]

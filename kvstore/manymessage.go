@@ -9,6 +9,7 @@ import (
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/kvstore/internal/attempt"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // A push of many keys sends one message to each server, with a push of each key. A message is tried
@@ -75,7 +76,7 @@ type manyMessage struct {
 	// in and out are the bytes of the payload, and of that of the answer.
 	in, out int
 	bytes   [][]byte
-	buffer  alignedBuffer
+	buffer  buffer.Aligned
 	// over says that the only attempt has ended, with got or err.
 	over bool
 	got  []byte
@@ -244,7 +245,7 @@ func (m *manyPush) opOf(n int) *op {
 // fill makes a call that of the message.
 func (x *manyMessage) fill(c *call) {
 	c.to = route{way: attempt.ViaMessage, server: int(x.server), message: x}
-	c.request, c.answer, c.payload, c.dst = &x.head, &x.answer, x.bytes, x.buffer.bytes(x.out)
+	c.request, c.answer, c.payload, c.dst = &x.head, &x.answer, x.bytes, x.buffer.Bytes(x.out)
 	c.origin = &x.head.Pushes[0].Origin
 	for _, i := range x.parts {
 		p := x.many.parts[i].p
@@ -291,7 +292,7 @@ func (x *manyMessage) take() error {
 		if v := &a.Values[i]; v.N > smallValues || v.Codec > wire.CodecBFloat16 {
 			return fmt.Errorf("%w: got %d values in codec %d, want at most %d", ErrSize, v.N, v.Codec, smallValues)
 		}
-		size += valuesSize(a.Values[i].Codec, int(a.Values[i].N))
+		size += buffer.ValuesSize(a.Values[i].Codec, int(a.Values[i].N))
 	}
 	if size != len(x.got) {
 		return fmt.Errorf("%w: got %d bytes of values, want %d", ErrSize, len(x.got), size)
@@ -308,7 +309,7 @@ func (x *manyMessage) take() error {
 		if x.head.Pushes[j].Answer {
 			v := &values[0]
 			values = values[1:]
-			n := valuesSize(v.Codec, int(v.N))
+			n := buffer.ValuesSize(v.Codec, int(v.N))
 			part.p.values[0], c.got = *v, rest[:n]
 			// answerBuffers.decode refuses another length.
 			if n == len(c.dst) {

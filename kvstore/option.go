@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // An Option changes what Create makes.
@@ -51,7 +52,7 @@ func newSettings(opts []Option) *settings {
 		timeout:   DefaultTimeout,
 		staleness: math.MaxUint64,
 		noteEvery: 5 * time.Second,
-		native:    littleEndian,
+		native:    buffer.LittleEndian,
 	}
 	for _, o := range opts {
 		o(s)

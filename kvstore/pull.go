@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
 // An asOf says what a pulled value must contain: this worker's first seq pushes and, in a
@@ -114,7 +115,7 @@ func copyTo(outs [][]float32) {
 type answerBuffers struct {
 	codec   uint8
 	direct  bool
-	buffers []alignedBuffer
+	buffers []buffer.Aligned
 }
 
 // prepare returns the slice that will hold the value.
@@ -124,21 +125,21 @@ func (l *answerBuffers) prepare(k *key, outs [][]float32, nowhere *[]float32, co
 	}
 	l.codec, l.direct = codec, codec == wire.CodecFloat32 && k.env.native
 	if l.buffers == nil && !l.direct {
-		l.buffers = make([]alignedBuffer, len(k.shards))
+		l.buffers = make([]buffer.Aligned, len(k.shards))
 	}
 	if len(outs) > 0 {
 		return outs[0]
 	}
-	return grow(nowhere, k.size)
+	return buffer.Grow(nowhere, k.size)
 }
 
 // shardBuffer returns the memory that shard i's answer is read into.
 func (l *answerBuffers) shardBuffer(k *key, into []float32, i int) []byte {
 	from, to := k.span(i)
 	if l.direct {
-		return bytesOf(into[from:to])
+		return buffer.BytesOf(into[from:to])
 	}
-	return l.buffers[i].bytes(valuesSize(l.codec, to-from))
+	return l.buffers[i].Bytes(buffer.ValuesSize(l.codec, to-from))
 }
 
 // decode checks the answers, and decodes those that were not received in place.
@@ -146,16 +147,16 @@ func (l *answerBuffers) decode(k *key, o *op, values []wire.Value, into []float3
 	for i := range values {
 		from, to := k.span(i)
 		v, got := &values[i], o.calls[i].got
-		if v.Codec != l.codec || v.N != uint64(to-from) || len(got) != valuesSize(l.codec, to-from) {
+		if v.Codec != l.codec || v.N != uint64(to-from) || len(got) != buffer.ValuesSize(l.codec, to-from) {
 			return &ShardError{Verb: o.verb, Key: k.name, Shard: i, Round: o.round, Peer: o.calls[i].peer(),
 				Err: fmt.Errorf("%w: got %d values in %d bytes of codec %d, want %d in codec %d", ErrSize, v.N, len(got), v.Codec, to-from, l.codec)}
 		}
 		switch {
 		case l.direct:
 		case l.codec == wire.CodecFloat32:
-			decodeFloats(k.env.native, into[from:to], got)
+			buffer.DecodeFloats(k.env.native, into[from:to], got)
 		default:
-			decodeHalves(k.env.native, l.codec, into[from:to], got)
+			buffer.DecodeHalves(k.env.native, l.codec, into[from:to], got)
 		}
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
+	"github.com/paragon-train/paragon/kvstore/internal/rowsplit"
 )
 
 // A rowsPath pushes and pulls keys of rows. A round of such a key needs a contribution of every
@@ -23,7 +25,7 @@ type rowsPush struct {
 	heads    []wire.PushRows
 	acks     []wire.Ack
 	payloads [][2][]byte
-	split    split
+	split    rowsplit.Split
 }
 
 func newRowsPush(r *requests, k *key) *rowsPush {
@@ -66,15 +68,15 @@ func (d *rowsPath) push(ctx context.Context, by *PushOptions, name string, rows 
 		k.sent = newRowsPush(d.requests, k)
 	}
 	p := k.sent
-	p.split.divide(&k.spread, len(k.shards), rows, true)
-	p.split.add(k.rowLen, grad)
+	p.split.Divide(&k.spread, len(k.shards), rows, true)
+	p.split.Add(k.rowLen, grad)
 	before := d.copies.placement.version.Load()
 	seq, round := k.rounds.next()
 	p.op.round = round
 	for i := range p.heads {
-		x := &p.split.shards[i]
-		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: by.Weight, Rows: uint64(len(x.rows)), WaitMillis: d.cfg.waitMillis(), Counted: by.Counted, Examples: examples, Step: step}
-		p.payloads[i] = [2][]byte{x.code[0].rowNumbers(d.cfg.native, x.rows), x.code[1].floats(d.cfg.native, x.values)}
+		x := &p.split.Shards[i]
+		p.heads[i] = wire.PushRows{Origin: k.origin(i, seq+1), Round: round, Weight: by.Weight, Rows: uint64(len(x.Rows)), WaitMillis: d.cfg.waitMillis(), Counted: by.Counted, Examples: examples, Step: step}
+		p.payloads[i] = [2][]byte{x.Code[0].RowNumbers(d.cfg.native, x.Rows), x.Code[1].Floats(d.cfg.native, x.Values)}
 	}
 	if err = p.op.run(ctx); err == nil {
 		d.copies.acknowledged(k, before, sentPush{round: round, rows: p.heads, calls: p.op.calls})
@@ -89,7 +91,7 @@ type rowsPull struct {
 	heads    []wire.PullRows
 	values   []wire.Value
 	payloads [][1][]byte
-	split    split
+	split    rowsplit.Split
 	// all has a call for each shard; op.calls holds those in use.
 	all []call
 }
@@ -115,39 +117,39 @@ func (d *rowsPath) PullRows(ctx context.Context, name string, rows []int64, out 
 		p = newRowsPull(d.requests, k)
 	}
 	defer keepIdle(k, &k.rowPulls, p)
-	p.split.divide(&k.spread, len(k.shards), rows, false)
-	p.split.makeValues(k.rowLen)
+	p.split.Divide(&k.spread, len(k.shards), rows, false)
+	p.split.MakeValues(k.rowLen)
 	seq, round := k.rounds.wanted()
 	p.op.round = round
 	p.op.calls = p.all[:0]
 	for i := range p.heads {
-		x := &p.split.shards[i]
-		if len(x.rows) == 0 && len(rows) > 0 {
+		x := &p.split.Shards[i]
+		if len(x.Rows) == 0 && len(rows) > 0 {
 			// A pull of no rows at all asks every shard, so that it waits for the round
 			// as other pulls do.
 			continue
 		}
-		p.heads[i] = wire.PullRows{Origin: k.origin(i, seq), Round: round, Rows: uint64(len(x.rows)), WaitMillis: d.cfg.waitMillis(), Staleness: d.cfg.staleness}
-		p.payloads[i][0] = x.code[0].rowNumbers(d.cfg.native, x.rows)
+		p.heads[i] = wire.PullRows{Origin: k.origin(i, seq), Round: round, Rows: uint64(len(x.Rows)), WaitMillis: d.cfg.waitMillis(), Staleness: d.cfg.staleness}
+		p.payloads[i][0] = x.Code[0].RowNumbers(d.cfg.native, x.Rows)
 		p.op.calls = p.all[:len(p.op.calls)+1]
 		c := &p.op.calls[len(p.op.calls)-1]
 		c.aim(k, i)
 		c.request, c.origin = &p.heads[i], &p.heads[i].Origin
-		c.answer, c.payload, c.dst, c.got = &p.values[i], p.payloads[i][:], x.code[1].receiveBuffer(d.cfg.native, x.values), nil
+		c.answer, c.payload, c.dst, c.got = &p.values[i], p.payloads[i][:], x.Code[1].Receive(d.cfg.native, x.Values), nil
 	}
 	if err := p.op.run(ctx); err != nil {
 		return err
 	}
 	for i := range p.op.calls {
 		c := &p.op.calls[i]
-		x, v := &p.split.shards[c.shard], &p.values[c.shard]
-		if v.Codec != wire.CodecFloat32 || v.N != uint64(len(x.values)) || len(c.got) != 4*len(x.values) {
+		x, v := &p.split.Shards[c.shard], &p.values[c.shard]
+		if v.Codec != wire.CodecFloat32 || v.N != uint64(len(x.Values)) || len(c.got) != 4*len(x.Values) {
 			return &ShardError{Verb: p.op.verb, Key: k.name, Shard: c.shard, Round: round, Peer: c.peer(),
-				Err: fmt.Errorf("%w: got %d values in %d bytes of codec %d, want %d float32", ErrSize, v.N, len(c.got), v.Codec, len(x.values))}
+				Err: fmt.Errorf("%w: got %d values in %d bytes of codec %d, want %d float32", ErrSize, v.N, len(c.got), v.Codec, len(x.Values))}
 		}
-		decodeFloats(d.cfg.native, x.values, c.got)
+		buffer.DecodeFloats(d.cfg.native, x.Values, c.got)
 	}
 	k.pulledRows(p.op.calls, p.values)
-	p.split.scatter(k.rowLen, out)
+	p.split.Scatter(k.rowLen, out)
 	return nil
 }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/observe/shown"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -49,8 +49,8 @@ func (s *shardStates) read(ctx context.Context, k *key) (*keyState, string, erro
 		if err := k.fitsFrame("save", i, size); err != nil {
 			return err
 		}
-		var r alignedBuffer
-		c.dst = r.bytes(min(size*(1+slots), wire.MaxPayload))
+		var r buffer.Aligned
+		c.dst = r.Bytes(min(size*(1+slots), wire.MaxPayload))
 		return nil
 	}
 	done := func(c *call, i int) error {
@@ -93,11 +93,11 @@ func (s *shardStates) take(k *key, state *keyState, c *call, i int, st *wire.Sta
 	for j, values := range state.values {
 		part := c.got[4*n*j : 4*n*(j+1)]
 		if s.cfg.native {
-			k.putShardValues(i, values, viewFloats(part))
+			k.putShardValues(i, values, buffer.FloatsOf(part))
 			continue
 		}
 		own := make([]float32, n)
-		decodeFloats(false, own, part)
+		buffer.DecodeFloats(false, own, part)
 		k.putShardValues(i, values, own)
 	}
 	return nil
@@ -130,8 +130,8 @@ func (s *shardStates) write(ctx context.Context, k *key, file *checkpoint.File, 
 		c.request, c.origin, c.answer = head, &head.Init.Origin, &wire.Ack{}
 		c.payload = c.payload[:0]
 		for _, values := range tensors {
-			var r alignedBuffer
-			c.payload = append(c.payload, r.floats(s.cfg.native, k.shardValues(i, values)))
+			var r buffer.Aligned
+			c.payload = append(c.payload, r.Floats(s.cfg.native, k.shardValues(i, values)))
 		}
 		return nil
 	}, nil)
@@ -158,9 +158,4 @@ func (x *savedKey) readTensors(file *checkpoint.File, n int, opt *optim.Optimize
 		}
 	}
 	return slots, tensors, nil
-}
-
-// viewFloats views the bytes of an alignedBuffer as values in this machine's byte order.
-func viewFloats(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

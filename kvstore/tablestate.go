@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -63,8 +64,8 @@ func (s *shardStates) readOpen(ctx context.Context, k *key) (*keyState, string, 
 			head.Count = 0
 		}
 		c.request, c.origin, c.answer = head, &head.Origin, &wire.Rows{}
-		var b alignedBuffer
-		c.dst = b.bytes(shard.OpenPayloadSize(int(head.Count), k.rowLen, maxSlots))
+		var b buffer.Aligned
+		c.dst = b.Bytes(shard.OpenPayloadSize(int(head.Count), k.rowLen, maxSlots))
 		return nil
 	}
 	for slices.Contains(r.left, true) {

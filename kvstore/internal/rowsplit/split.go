@@ -1,4 +1,6 @@
-package kvstore
+// Package rowsplit sorts the rows of one call by the shard that holds each, sends each row once however
+// often it is named, and brings what comes back to the rows that asked.
+package rowsplit
 
 import (
 	"math/bits"
@@ -6,12 +8,13 @@ import (
 
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
-// A split sorts the rows of one call by shard and, within a shard, in increasing order without
+// A Split sorts the rows of one call by shard and, within a shard, in increasing order without
 // duplicates. Its memory is reused by the next call.
-type split struct {
-	shards []shardRows
+type Split struct {
+	Shards []Rows
 	// rows are unique row numbers within their shards, shard after shard, and values are theirs.
 	rows   []int64
 	values []float32
@@ -25,30 +28,33 @@ type split struct {
 	order sorting
 }
 
-// shardRows are one shard's rows of a call.
-type shardRows struct {
-	rows   []int64   // part of split.rows
-	values []float32 // of rows
-	first  int       // index in split.rows
-	code   [2]alignedBuffer
+// Rows are one shard's rows of a call.
+type Rows struct {
+	// Rows are a part of the split's, and Values theirs.
+	Rows   []int64
+	Values []float32
+	// Code is memory for their numbers and their values, where these are not sent as they lie.
+	Code [2]buffer.Aligned
+	// first is the index of the first one in the split's rows.
+	first int
 }
 
-// divide splits rows over the n shards of a spread, for a pull or a push.
-func (s *split) divide(spread *shard.Spread, n int, rows []int64, push bool) {
-	if s.shards == nil {
-		s.shards = make([]shardRows, n)
+// Divide splits rows over the n shards of a spread, for a pull or a push.
+func (s *Split) Divide(spread *shard.Spread, n int, rows []int64, push bool) {
+	if s.Shards == nil {
+		s.Shards = make([]Rows, n)
 	}
 	s.order.sort(spread, n, rows)
 	s.rows, s.first, s.twice, s.again = s.rows[:0], s.first[:0], s.twice[:0], s.again[:0]
 	if !push {
-		grow(&s.place, len(rows))
+		buffer.Grow(&s.place, len(rows))
 	}
 	last, i := sortedRow{shard: -1}, 0
 	for r, at := range s.order.each {
 		fresh := r != last
 		if fresh {
 			for ; i <= r.shard; i++ {
-				s.shards[i].first = len(s.rows)
+				s.Shards[i].first = len(s.rows)
 			}
 			s.rows = append(s.rows, r.row)
 			last = r
@@ -63,37 +69,37 @@ func (s *split) divide(spread *shard.Spread, n int, rows []int64, push bool) {
 		}
 	}
 	for ; i < n; i++ {
-		s.shards[i].first = len(s.rows)
+		s.Shards[i].first = len(s.rows)
 	}
-	for i := range s.shards {
-		x, to := &s.shards[i], len(s.rows)
+	for i := range s.Shards {
+		x, to := &s.Shards[i], len(s.rows)
 		if i+1 < n {
-			to = s.shards[i+1].first
+			to = s.Shards[i+1].first
 		}
-		x.rows = s.rows[x.first:to:to]
+		x.Rows = s.rows[x.first:to:to]
 	}
 }
 
-// makeValues allocates the values of all unique rows.
-func (s *split) makeValues(rowLen int) {
-	values := grow(&s.values, len(s.rows)*rowLen)
-	for i := range s.shards {
-		x := &s.shards[i]
-		from, to := x.first*rowLen, (x.first+len(x.rows))*rowLen
-		x.values = values[from:to:to]
+// MakeValues allocates the values of all unique rows.
+func (s *Split) MakeValues(rowLen int) {
+	values := buffer.Grow(&s.values, len(s.rows)*rowLen)
+	for i := range s.Shards {
+		x := &s.Shards[i]
+		from, to := x.first*rowLen, (x.first+len(x.Rows))*rowLen
+		x.Values = values[from:to:to]
 	}
 }
 
-// add fills every shard's values from grad. Rows with the same number are added up, in the caller's
+// Add fills every shard's values from grad. Rows with the same number are added up, in the caller's
 // order.
-func (s *split) add(rowLen int, grad []float32) {
-	s.makeValues(rowLen)
+func (s *Split) Add(rowLen int, grad []float32) {
+	s.MakeValues(rowLen)
 	f32.GatherRows(s.values, grad, s.first, rowLen)
 	f32.AddRows(s.values, s.twice, grad, s.again, rowLen)
 }
 
-// scatter copies every shard's values to the rows of out that the caller named.
-func (s *split) scatter(rowLen int, out []float32) {
+// Scatter copies every shard's values to the rows of out that the caller named.
+func (s *Split) Scatter(rowLen int, out []float32) {
 	f32.GatherRows(out, s.values, s.place, rowLen)
 }
 
@@ -131,7 +137,7 @@ func (s *sorting) sort(spread *shard.Spread, n int, rows []int64) {
 			s.starts[i+1] = s.starts[i] + int64(spread.Len(i))
 		}
 	}
-	order := grow(&s.packed, len(rows))
+	order := buffer.Grow(&s.packed, len(rows))
 	all, sorted := uint64(0), true
 	for i, r := range rows {
 		to, row := spread.Of(r)
@@ -145,7 +151,7 @@ func (s *sorting) sort(spread *shard.Spread, n int, rows []int64) {
 	case len(order) < smallSort:
 		slices.Sort(order)
 	default:
-		spare := grow(&s.sparePacked, len(order))
+		spare := buffer.Grow(&s.sparePacked, len(order))
 		for low := s.atBits; all>>low != 0; low += digit {
 			if all>>low&(1<<digit-1) != 0 {
 				sortPacked(spare, order, low)
@@ -157,7 +163,7 @@ func (s *sorting) sort(spread *shard.Spread, n int, rows []int64) {
 }
 
 func (s *sorting) sortOpen(spread *shard.Spread, n int, rows []int64) {
-	order := grow(&s.open, len(rows))
+	order := buffer.Grow(&s.open, len(rows))
 	all, sorted := uint64(0), true
 	for i, r := range rows {
 		to, row := spread.Of(r)
@@ -172,7 +178,7 @@ func (s *sorting) sortOpen(spread *shard.Spread, n int, rows []int64) {
 	if sorted {
 		return
 	}
-	spare := grow(&s.spareOpen, len(order))
+	spare := buffer.Grow(&s.spareOpen, len(order))
 	for low := 0; all>>low != 0; low += digit {
 		if all>>low&(1<<digit-1) != 0 {
 			sortOpen(spare, order, low)

@@ -1,4 +1,4 @@
-package kvstore
+package rowsplit
 
 import (
 	"cmp"
@@ -26,35 +26,35 @@ func TestSplitSortsAnOpenVocabulary(t *testing.T) {
 					want[rows[i]] += grad[i]
 				}
 				what := fmt.Sprintf("%d rows over %d shards, IDs times 2^%d", n, shards, shift)
-				var p split
+				var p Split
 				spread := shard.NewSpread(0, shards)
-				p.divide(&spread, shards, rows, true)
-				p.add(1, grad)
+				p.Divide(&spread, shards, rows, true)
+				p.Add(1, grad)
 				came := 0
-				for i := range p.shards {
-					x := &p.shards[i]
-					if !slices.IsSortedFunc(x.rows, func(a, b int64) int { return cmp.Compare(uint64(a), uint64(b)) }) {
-						t.Fatalf("%s: shard %d: got rows %v, want them rising", what, i, x.rows)
+				for i := range p.Shards {
+					x := &p.Shards[i]
+					if !slices.IsSortedFunc(x.Rows, func(a, b int64) int { return cmp.Compare(uint64(a), uint64(b)) }) {
+						t.Fatalf("%s: shard %d: got rows %v, want them rising", what, i, x.Rows)
 					}
-					for j, row := range x.rows {
-						if to, _ := spread.Of(row); to != i || x.values[j] != want[row] {
-							t.Fatalf("%s: shard %d: got row %d with the sum %v, want shard %d and %v", what, i, row, x.values[j], to, want[row])
+					for j, row := range x.Rows {
+						if to, _ := spread.Of(row); to != i || x.Values[j] != want[row] {
+							t.Fatalf("%s: shard %d: got row %d with the sum %v, want shard %d and %v", what, i, row, x.Values[j], to, want[row])
 						}
 					}
-					came += len(x.rows)
+					came += len(x.Rows)
 				}
 				if came != len(want) {
 					t.Fatalf("%s: got %d rows, want each of the %d once", what, came, len(want))
 				}
 				out := make([]float32, n)
-				p.divide(&spread, shards, rows, false)
-				p.makeValues(1)
-				for i := range p.shards {
-					for j, row := range p.shards[i].rows {
-						p.shards[i].values[j] = want[row]
+				p.Divide(&spread, shards, rows, false)
+				p.MakeValues(1)
+				for i := range p.Shards {
+					for j, row := range p.Shards[i].Rows {
+						p.Shards[i].Values[j] = want[row]
 					}
 				}
-				p.scatter(1, out)
+				p.Scatter(1, out)
 				for i, row := range rows {
 					if out[i] != want[row] {
 						t.Fatalf("%s: row %d: got %v back, want %v", what, row, out[i], want[row])

@@ -1,4 +1,4 @@
-package kvstore
+package rowsplit
 
 import (
 	"math/rand/v2"
@@ -32,26 +32,26 @@ func TestSplitSendsRowsOnceAndBringsThemBack(t *testing.T) {
 				want[int(r)*rowLen+j] += grad[i*rowLen+j]
 			}
 		}
-		var p split
+		var p Split
 		spread := shard.NewSpread(uint64(table), shards)
-		p.divide(&spread, shards, rows, true)
-		p.add(rowLen, grad)
+		p.Divide(&spread, shards, rows, true)
+		p.Add(rowLen, grad)
 		got := make([]float32, table*rowLen)
-		for i := range p.shards {
-			x := &p.shards[i]
-			for j, row := range x.rows {
-				if j > 0 && x.rows[j-1] >= row {
-					t.Fatalf("trial %d shard %d: got rows %v, want them rising", trial, i, x.rows)
+		for i := range p.Shards {
+			x := &p.Shards[i]
+			for j, row := range x.Rows {
+				if j > 0 && x.Rows[j-1] >= row {
+					t.Fatalf("trial %d shard %d: got rows %v, want them rising", trial, i, x.Rows)
 				}
-				copy(got[int(spread.Row(i, row))*rowLen:], x.values[j*rowLen:(j+1)*rowLen])
+				copy(got[int(spread.Row(i, row))*rowLen:], x.Values[j*rowLen:(j+1)*rowLen])
 			}
 		}
 		if !slices.Equal(got, want) {
 			t.Fatalf("trial %d: %d rows over %d shards: got sums %v, want %v", trial, len(rows), shards, got, want)
 		}
 		out := make([]float32, len(rows)*rowLen)
-		p.divide(&spread, shards, rows, false)
-		p.scatter(rowLen, out)
+		p.Divide(&spread, shards, rows, false)
+		p.Scatter(rowLen, out)
 		for i, r := range rows {
 			if !slices.Equal(out[i*rowLen:(i+1)*rowLen], want[int(r)*rowLen:(int(r)+1)*rowLen]) {
 				t.Fatalf("trial %d: row %d: got %v, want %v", trial, r, out[i*rowLen:(i+1)*rowLen], want[int(r)*rowLen:(int(r)+1)*rowLen])
@@ -62,11 +62,11 @@ func TestSplitSendsRowsOnceAndBringsThemBack(t *testing.T) {
 
 // Duplicates add up in the order in which the caller named them, as one server would add them.
 func TestSplitAddsDuplicatesInOrder(t *testing.T) {
-	var s split
+	var s Split
 	spread := shard.NewSpread(4, 1)
-	s.divide(&spread, 1, []int64{3, 1, 3, 3}, true)
-	s.add(1, []float32{1e8, 5, 1, -1e8})
-	if got := s.shards[0].values[1]; got != 0 { // 1e8 + 1 is 1e8 in float32
+	s.Divide(&spread, 1, []int64{3, 1, 3, 3}, true)
+	s.Add(1, []float32{1e8, 5, 1, -1e8})
+	if got := s.Shards[0].Values[1]; got != 0 { // 1e8 + 1 is 1e8 in float32
 		t.Errorf("row 3: got %v, want 0", got)
 	}
 }
