@@ -61,9 +61,8 @@ func (k *placed) backupState(i int) backupState {
 	return k.spots[i]
 }
 
-// back gives the shards of some keys backups that have none: on another server than the shard's, so
-// that all have as much and each backs as much of every other one. Used says that the shards may
-// have values. It returns the keys that it changed.
+// back gives the shards of some keys backups that have none. used says that the shards may have
+// values. It returns the keys that it changed.
 func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 	if !p.backups {
 		return nil
@@ -74,20 +73,11 @@ func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 		}
 		did := false
 		for i := range k.plan.Shards {
-			s := &k.plan.Shards[i]
-			if k.spots[i].Backup != wire.NoServer {
+			s, x := &k.plan.Shards[i], &k.spots[i]
+			if x.Backup != wire.NoServer {
 				continue
 			}
-			best := uint32(wire.NoServer)
-			score := func(b uint32) uint64 { return p.backed[b] + p.pairs[s.Server][b]*uint64(len(p.load)-1) }
-			// Where all are alike, those after the primary come first.
-			for j := range p.load {
-				b := (s.Server + 1 + uint32(j)) % uint32(len(p.load))
-				if b != s.Server && !p.gone[b] && (best == wire.NoServer || score(b) < score(best)) {
-					best = b
-				}
-			}
-			x := &k.spots[i]
+			best := p.bestBackup(s.Server)
 			// A shard without a backup takes values at once.
 			x.Used = x.Used || used || best == wire.NoServer
 			if best == wire.NoServer {
@@ -106,6 +96,21 @@ func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 		}
 	}
 	return changed
+}
+
+// bestBackup is the server that backs a shard of a server: another one, so that all have as much of
+// backups and each backs as much of every other one. Then the load of a lost server is spread over
+// all others. Where all are alike, those after the primary come first. wire.NoServer: there is none.
+func (p *planner) bestBackup(server uint32) uint32 {
+	best := uint32(wire.NoServer)
+	score := func(b uint32) uint64 { return p.backed[b] + p.pairs[server][b]*uint64(len(p.load)-1) }
+	for j := range p.load {
+		b := (server + 1 + uint32(j)) % uint32(len(p.load))
+		if b != server && !p.gone[b] && (best == wire.NoServer || score(b) < score(best)) {
+			best = b
+		}
+	}
+	return best
 }
 
 // living is the number of living servers.
@@ -174,7 +179,8 @@ func (p *planner) recount() { p.load, p.backed, p.pairs, p.filling = p.loads() }
 
 // even moves shards to servers that have less than others, one step: a shard goes to a server by
 // being backed there first and then by a change of roles. It returns the keys that it changed;
-// none: there is nothing to do, or it waits for backups.
+// none: there is nothing to do, or it waits for backups. One step waits for the other: a shard may
+// only change places with a backup that is full.
 func (p *planner) even() (changed []*placed) {
 	n := uint64(p.living())
 	if !p.backups || n < 2 || p.filling > 0 {
@@ -185,48 +191,58 @@ func (p *planner) even() (changed []*placed) {
 		total += l
 	}
 	mean := total / n
-	touch := func(k *placed) (first bool) {
-		if first = len(changed) == 0 || changed[len(changed)-1] != k; first {
-			changed = append(changed, k)
-		}
-		return first
+	if changed = p.swapRoles(mean); len(changed) == 0 {
+		changed = p.moveBackups(mean)
 	}
-	// Roles first: a shard whose backup has room changes places with it.
+	if len(changed) > 0 {
+		p.recount()
+	}
+	return changed
+}
+
+// swapRoles lets shards change places with their backups where these have room.
+func (p *planner) swapRoles(mean uint64) (changed []*placed) {
 	for _, k := range p.byKey() {
+		moved := false
 		for i := range k.plan.Shards {
-			s, x := &k.plan.Shards[i], k.backupState(i)
+			s, x := k.plan.Shards[i], k.backupState(i)
 			if x.Backup == wire.NoServer || !x.Ready || !helps(p.load[s.Server], p.load[x.Backup], s.Length, mean) {
 				continue
 			}
 			p.load[s.Server] -= s.Length
 			p.load[x.Backup] += s.Length
-			if touch(k) {
+			if !moved {
+				moved = true
+				changed = append(changed, k)
 				k.renew()
 			}
 			k.spots[i].Backup, k.spots[i].Ready = s.Server, false
 			k.plan.Shards[i].Server = x.Backup
 		}
 	}
-	// Then backups, of shards on servers that have too much, to those that have too little of
-	// both.
-	if len(changed) == 0 {
-		load := slices.Clone(p.load)
-		for _, k := range p.byKey() {
-			for i := range k.plan.Shards {
-				s, x := &k.plan.Shards[i], k.backupState(i)
-				least := p.least(load, s.Server)
-				if least == wire.NoServer || x.Backup == least || !helps(load[s.Server], load[least], s.Length, mean) {
-					continue
-				}
-				load[s.Server] -= s.Length
-				load[least] += s.Length
-				k.spots[i].Backup, k.spots[i].Ready = least, false
-				touch(k)
+	return changed
+}
+
+// moveBackups moves the backups of shards on servers that have too much to those that have too little
+// of both, so that they can change places afterwards.
+func (p *planner) moveBackups(mean uint64) (changed []*placed) {
+	load := slices.Clone(p.load)
+	for _, k := range p.byKey() {
+		moved := false
+		for i := range k.plan.Shards {
+			s, x := &k.plan.Shards[i], k.backupState(i)
+			least := p.least(load, s.Server)
+			if least == wire.NoServer || x.Backup == least || !helps(load[s.Server], load[least], s.Length, mean) {
+				continue
+			}
+			load[s.Server] -= s.Length
+			load[least] += s.Length
+			k.spots[i].Backup, k.spots[i].Ready = least, false
+			if !moved {
+				moved = true
+				changed = append(changed, k)
 			}
 		}
-	}
-	if len(changed) > 0 {
-		p.recount()
 	}
 	return changed
 }
