@@ -54,6 +54,7 @@ func (p *planner) loads() (primary, backup []uint64, pairs [][]uint64, filling i
 	return primary, backup, pairs, filling
 }
 
+// backupState is the state of the ith shard's backup.
 func (k *placed) backupState(i int) backupState {
 	if k.spots == nil {
 		return noBackup
@@ -100,7 +101,8 @@ func (p *planner) back(used bool, keys ...*placed) (changed []*placed) {
 
 // bestBackup is the server that backs a shard of a server: another one, so that all have as much of
 // backups and each backs as much of every other one. Then the load of a lost server is spread over
-// all others. Where all are alike, those after the primary come first. wire.NoServer: there is none.
+// all others. Where all are alike, those after the primary come first. wire.NoServer: there is
+// none.
 func (p *planner) bestBackup(server uint32) uint32 {
 	best := uint32(wire.NoServer)
 	score := func(b uint32) uint64 { return p.backed[b] + p.pairs[server][b]*uint64(len(p.load)-1) }
@@ -161,6 +163,7 @@ func (p *planner) lose(rank uint32) (changed []*placed, err error) {
 	return changed, nil
 }
 
+// lacks says why a shard has no complete copy.
 func lacks(x backupState) string {
 	if x.Backup == wire.NoServer {
 		return "there was no backup"
@@ -175,6 +178,7 @@ func (p *planner) enter(rank uint32) (changed []*placed) {
 	return p.back(true, p.byKey()...)
 }
 
+// recount counts anew what the servers hold, when shards have moved.
 func (p *planner) recount() { p.load, p.backed, p.pairs, p.filling = p.loads() }
 
 // even moves shards to servers that have less than others, one step: a shard goes to a server by
@@ -223,8 +227,8 @@ func (p *planner) swapRoles(mean uint64) (changed []*placed) {
 	return changed
 }
 
-// moveBackups moves the backups of shards on servers that have too much to those that have too little
-// of both, so that they can change places afterwards.
+// moveBackups moves the backups of shards on servers that have too much to those that have too
+// little of both, so that they can change places afterwards.
 func (p *planner) moveBackups(mean uint64) (changed []*placed) {
 	load := slices.Clone(p.load)
 	for _, k := range p.byKey() {
@@ -284,6 +288,7 @@ func (p *planner) filled(k *placed, shard uint32, ok bool) {
 	}
 }
 
+// kept is the record of the key's places.
 func (k *placed) kept() keptPlaces {
 	var x keptPlaces
 	for i := range k.plan.Shards {
@@ -293,7 +298,8 @@ func (k *placed) kept() keptPlaces {
 	return x
 }
 
-// restore sets where a key's shards are, from the journal.
+// restore sets where a key's shards are, from the journal. The loads are not brought up: recount
+// does that once, after all keys.
 func (p *planner) restore(k *placed, x keptPlaces) error {
 	if len(x.Servers) != len(k.plan.Shards) || x.Spots != nil && len(x.Spots) != len(x.Servers) {
 		return fmt.Errorf("got places of %d shards, want %d", len(x.Servers), len(k.plan.Shards))

@@ -14,7 +14,10 @@ import (
 )
 
 // A boltState keeps records in one bucket of a bbolt file. A write is one transaction, which is
-// synced.
+// synced: when Write returns, a crash of the machine takes nothing back, and a crash before that
+// leaves all or none of the records. The file is locked while it is open, so that two schedulers on
+// one host cannot write the same journal; on a network file system the lock may not hold, and etcd
+// is for several hosts.
 type boltState struct {
 	db   *bbolt.DB
 	path string
@@ -25,6 +28,8 @@ var boltBucket = []byte("scheduler")
 // boltLock is how long a scheduler waits for the file of one that is just ending.
 const boltLock = 2 * time.Second
 
+// openBolt opens the file, which is made if need be. The list of free pages is not synced: it is
+// found again when the file is opened, and each write is a sync shorter.
 func openBolt(path string) (State, error) {
 	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: boltLock, NoFreelistSync: true})
 	if errors.Is(err, berrors.ErrTimeout) {
@@ -45,6 +50,7 @@ func openBolt(path string) (State, error) {
 	return &boltState{db, path}, nil
 }
 
+// Load implements State. The values are cloned, since bbolt's live no longer than the transaction.
 func (s *boltState) Load(context.Context) (records []Record, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		return tx.Bucket(boltBucket).ForEach(func(k, v []byte) error {
@@ -58,6 +64,7 @@ func (s *boltState) Load(context.Context) (records []Record, err error) {
 	return records, nil
 }
 
+// Write implements State.
 func (s *boltState) Write(_ context.Context, records []Record) error {
 	err := s.db.Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(boltBucket)
@@ -80,4 +87,5 @@ func (s *boltState) Write(_ context.Context, records []Record) error {
 	return nil
 }
 
+// Close implements State, and unlocks the file.
 func (s *boltState) Close() error { return s.db.Close() }

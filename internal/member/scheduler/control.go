@@ -7,7 +7,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// control answers the requests of the launcher, tools and people.
+// control answers the requests of the launcher, tools and people. A request that cannot be read is
+// refused as malformed; one that cannot be granted is answered with the reason, for its sender has
+// to show it to a person.
 func (c *Core) control(request uint64, x *wire.Control) {
 	r, err := control.DecodeRequest([]byte(x.Request))
 	switch {
@@ -53,6 +55,8 @@ func (c *Core) traces(r control.Request) control.Answer {
 }
 
 // change does what a request asks for, and answers whether it did; nil: it is another request.
+// Asking again after a lost answer does no harm: what is under way already is either granted again
+// or refused with a text that says so.
 func (c *Core) change(r control.Request) control.Answer {
 	m, out, done := &c.members, &c.out, &control.Done{}
 	switch r.Op {

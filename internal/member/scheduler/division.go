@@ -20,6 +20,11 @@ const maxUsed = 60_000
 // Each change cuts off what has been used of every part, and divides the rest anew. The parts are
 // those of the last change, in the order of the workers' ranks; before the first change they are
 // the whole epoch, divided over the workers that the job began with.
+//
+// The rule of the cuts is that every example of an epoch is used once: what was used is cut off and
+// stays used, and what was not is in the parts of the next division. The step that was under way
+// when a worker was lost counts if all servers have it, and is otherwise done again by another
+// worker.
 type partition struct {
 	division wire.Division
 	// shares are the parts; nil: the job has not begun. There may be none afterwards, when all

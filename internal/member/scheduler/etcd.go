@@ -23,6 +23,10 @@ import (
 //	PREFIX/r/KEY     a record
 //	PREFIX/w/N       a write of more records than a transaction may have, in parts; PREFIX/w/end, written with the last of them,
 //	                 makes them count, and they are then moved to their places
+//
+// A scheduler that begins draws an owner and writes it without a condition: it takes the prefix
+// from one that may still run, whose next write then fails with ErrTaken and ends it. So the newest
+// scheduler wins, and no two ever write in turns.
 type etcdState struct {
 	client    http.Client
 	endpoints []string
@@ -51,7 +55,8 @@ func openEtcd(ctx context.Context, scheme, rest string) (State, error) {
 		s.endpoints = append(s.endpoints, map[string]string{"etcd": "http", "etcds": "https"}[scheme]+"://"+h)
 	}
 	var owner [8]byte
-	rand.Read(owner[:]) // never fails
+	// It never fails.
+	rand.Read(owner[:])
 	s.owner = hex.EncodeToString(owner[:])
 	if err := s.post(ctx, "put", etcdPut{[]byte(prefix + "/owner"), []byte(s.owner)}, &struct{}{}); err != nil {
 		return nil, fmt.Errorf("scheduler: open state: %w", err)
@@ -87,7 +92,9 @@ type etcdTxn struct {
 	Success []etcdOp      `json:"success"`
 }
 
-// post makes one request, to the first endpoint that answers.
+// post makes one request, to the first endpoint that answers. An endpoint that failed may have
+// carried the request out: what is asked must do no harm twice, which holds for ranges, and for
+// transactions that write the same values.
 func (s *etcdState) post(ctx context.Context, method string, request, answer any) error {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -164,6 +171,7 @@ func (s *etcdState) list(ctx context.Context, part string) (records []Record, er
 	}
 }
 
+// Load implements State. A large write that a crash interrupted is finished first, or cleared.
 func (s *etcdState) Load(ctx context.Context) ([]Record, error) {
 	records, err := s.load(ctx)
 	if err != nil {
@@ -202,10 +210,12 @@ func (s *etcdState) finish(ctx context.Context, parts []Record) error {
 	return s.clear(ctx)
 }
 
+// clear removes the parts of a large write.
 func (s *etcdState) clear(ctx context.Context) error {
 	return s.txn(ctx, []etcdOp{{Delete: &etcdRange{Key: []byte(s.prefix + "/w/"), End: []byte(s.prefix + "/w0")}}})
 }
 
+// ops are the operations that write records to their places.
 func (s *etcdState) ops(records []Record) (ops []etcdOp) {
 	for _, r := range records {
 		key := []byte(s.prefix + "/r/" + r.Key)
@@ -218,6 +228,7 @@ func (s *etcdState) ops(records []Record) (ops []etcdOp) {
 	return ops
 }
 
+// Write implements State.
 func (s *etcdState) Write(ctx context.Context, records []Record) error {
 	if err := s.write(ctx, newest(records)); err != nil {
 		return fmt.Errorf("scheduler: write %d records to state: %w", len(records), err)
@@ -225,6 +236,9 @@ func (s *etcdState) Write(ctx context.Context, records []Record) error {
 	return nil
 }
 
+// write writes records in one transaction, or, if they are too many for one, in parts that count
+// together: the part named end is written last, and whoever finds it moves all of them to their
+// places. A crash before that leaves parts that do not count.
 func (s *etcdState) write(ctx context.Context, records []Record) error {
 	groups := grouped(records)
 	if len(groups) == 1 {
@@ -252,7 +266,7 @@ func (s *etcdState) write(ctx context.Context, records []Record) error {
 }
 
 // newest drops records that a later one of the same key replaces: a transaction may name a key
-// once.
+// once. The order of the others stays.
 func newest(records []Record) []Record {
 	last := make(map[string]int)
 	for i, r := range records {
@@ -281,6 +295,7 @@ func grouped(records []Record) (groups [][]Record) {
 	return append(groups, records[from:])
 }
 
+// Close implements State. The owner stays, for the next scheduler replaces it.
 func (s *etcdState) Close() error {
 	s.client.CloseIdleConnections()
 	return nil

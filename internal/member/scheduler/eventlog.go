@@ -21,7 +21,9 @@ const (
 // An eventLog numbers what happens to hosts, servers and the number of workers, remembers the
 // newest events, and answers those who wait for the next ones.
 //
-// Numbers go up by one and are never used again, also after a restart.
+// Numbers go up by one and are never used again, also after a restart. A poll is answered with the
+// first event that it waits for, although others may follow in the same step: whoever follows the
+// events asks again at once.
 type eventLog struct {
 	list []control.Event
 	last uint64

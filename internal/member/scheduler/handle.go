@@ -6,6 +6,7 @@ import "github.com/paragon-train/paragon/internal/store/wire"
 // one that belongs to the running job also if that does not run, or its generation is another one.
 func (c *Core) handle(request uint64, message wire.Message) {
 	m, out := &c.members, &c.out
+	// Those that carry a generation set it; the others belong to any.
 	generation := m.job.generation
 	of := func(id uint64, do func(n *node)) {
 		if n := m.find(out, request, id); n != nil {
@@ -25,6 +26,7 @@ func (c *Core) handle(request uint64, message wire.Message) {
 	case *wire.Control:
 		c.control(request, x)
 
+	// Requests that a node may make whatever the job does. Each renews its lease.
 	case *wire.Watch:
 		of(x.Node, func(n *node) {
 			m.watches.add(out, request, n, x, func() *wire.Membership { return m.message(out.now) })
@@ -38,6 +40,9 @@ func (c *Core) handle(request uint64, message wire.Message) {
 	case *wire.Stopped:
 		of(x.Node, func(n *node) { m.job.workerStopped(out, request, n, x) })
 
+	// Requests of the running job. A barrier and a declaration belong to a generation: the
+	// workers must agree on whom they wait for, and on the servers of a plan. The others are
+	// the same in each.
 	case *wire.Barrier:
 		generation = x.Generation
 		current(x.Node, func(n *node) { m.barriers.call(out, request, n, x, m.roster.workers()) })
@@ -63,7 +68,8 @@ func (c *Core) handle(request uint64, message wire.Message) {
 	}
 }
 
-// heartbeat takes what a node says of itself, and tells it what it may have missed.
+// heartbeat takes what a node says of itself, and tells it what it may have missed. Nothing of it
+// is recorded, so that heartbeats do not wait for the journal's disk.
 func (c *Core) heartbeat(request uint64, n *node, b *wire.Heartbeat) {
 	job := &c.members.job
 	n.said = progressOf(b)
@@ -74,7 +80,8 @@ func (c *Core) heartbeat(request uint64, n *node, b *wire.Heartbeat) {
 	c.out.answer(request, &wire.Beat{Generation: job.generation, Revision: job.revision, Incarnation: job.incarnation(), At: job.clock(c.out.now), Window: c.trace.window(n)})
 }
 
-// leave takes the Leave of a node that is there, or that has left and had no answer.
+// leave takes the Leave of a node that is there, or that has left and had no answer. The answer
+// comes before what follows from the leave: the node has done its part whatever becomes of the job.
 func (c *Core) leave(request uint64, l *wire.Leave) {
 	if n := c.members.roster.node(l.Node); n != nil && n.state == left {
 		c.out.ack(request)

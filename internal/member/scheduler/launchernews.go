@@ -7,7 +7,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// launcherNews tells the launcher, line by line, what becomes of the job, each thing once.
+// launcherNews tells the launcher, line by line, what becomes of the job, each thing once. The
+// launcher reads the lines of its own scheduler's process: they need no connection, and come also
+// when the job ends before anybody could ask. After a restart they are told again.
 type launcherNews struct {
 	log *slog.Logger
 	// line takes a line; nil: there is no launcher.

@@ -52,7 +52,8 @@ const (
 	graceMinimum
 )
 
-// begin begins a node's lease.
+// begin begins a node's lease. After a restart of the scheduler all leases begin anew: nobody is
+// lost because the scheduler was away.
 func (l *leases) begin(n *node, now time.Time) {
 	n.lease = lease{heard: now, deadline: now.Add(l.set.Lease)}
 }

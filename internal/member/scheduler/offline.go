@@ -7,7 +7,7 @@ import (
 )
 
 // PlanKeys plans keys as the scheduler of a job with so many servers does when they are declared in
-// this order: the same plans, without a job.
+// this order: the same plans, without a job. It is how launch ctl plan shows them.
 func PlanKeys(servers int, keys []wire.Declare) ([]*wire.KeyPlan, error) {
 	if servers < 1 {
 		return nil, fmt.Errorf("scheduler: plan keys: got %d servers, want at least 1", servers)

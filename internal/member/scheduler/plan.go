@@ -82,7 +82,9 @@ func (p *planner) grow(ranks int) {
 	p.recount()
 }
 
-// declare returns the key's plan, made at the first declaration, or a Nack.
+// declare returns the key's plan, made at the first declaration, or a Nack. All workers declare all
+// keys, so every declaration but the first is a check that they agree. The plan's hash covers all
+// plans before it: nodes that compare it notice that they have another history.
 func (p *planner) declare(d *wire.Declare, by string, generation uint64) wire.Message {
 	if old := p.keys[d.Name]; old != nil {
 		o := old.plan

@@ -189,7 +189,8 @@ func (r *roster) on(host string) (nodes []*node) {
 	return nodes
 }
 
-// ofProcess finds the living node of a process; nil: there is none.
+// ofProcess finds the living node of a process; nil: there is none. Nodes that were started by hand
+// have no process number, and are not found.
 func (r *roster) ofProcess(process uint32) *node {
 	for _, n := range r.nodes {
 		if n.state == living && n.process == process && process != 0 {
@@ -209,7 +210,7 @@ func (r *roster) registered(m *wire.Register) *node {
 	return nil
 }
 
-// server is the living server of a rank; nil: there is none.
+// server is the living server of a rank; nil: there is none. At most one lives.
 func (r *roster) server(rank uint32) *node {
 	for _, n := range r.nodes {
 		if n.state == living && n.Role == wire.RoleServer && uint32(n.Rank) == rank {
@@ -295,6 +296,9 @@ func (r *roster) missing(set *Settings, waited time.Duration) (names []string) {
 }
 
 // forgetGone forgets the nodes that are gone but the newest, and those that are still needed.
+// Without it a job that runs for months with workers that come and go would have a journal that
+// only grows. A node that was heard of last is forgotten last, for it may come back and ask what
+// became of it.
 func (r *roster) forgetGone(out *output, needed func() map[uint64]bool) {
 	var gone []*node
 	for _, n := range r.nodes {

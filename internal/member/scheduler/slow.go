@@ -29,7 +29,8 @@ type slowWatch struct {
 	now     slowness
 }
 
-// A slowness is what the events say of the slow worker.
+// A slowness is what the events say of the slow worker. It ends later than the rule says, so that a
+// worker at the threshold does not make an event with every step.
 type slowness struct {
 	// node is 0 if no one is slow.
 	node  uint64

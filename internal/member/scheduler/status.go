@@ -19,7 +19,8 @@ const (
 
 func joined(names []string) string { return strings.Join(names, ", ") }
 
-// status answers OpStatus.
+// status answers OpStatus. It is bounded, since an answer must fit a frame: of a large job it names
+// the nodes of the lowest ranks and says how many it leaves out.
 func (c *Core) status() *control.Status {
 	m, now := &c.members, c.out.now
 	s := &control.Status{Job: c.set.Job, Phase: phaseNames[m.job.phase], Reason: m.job.reason, Failure: m.job.failure, Generation: m.job.generation, Revision: m.job.revision,
@@ -36,7 +37,8 @@ func (c *Core) status() *control.Status {
 	return s
 }
 
-// why answers OpWhy.
+// why answers OpWhy: whoever waits, longest first, and whom for. Where a job stands still, the
+// cause is whoever the others wait for and who waits for nobody.
 func (c *Core) why() *control.Why {
 	m, now := &c.members, c.out.now
 	w := &control.Why{Waits: []control.Wait{}, Slow: c.jobView().slow}

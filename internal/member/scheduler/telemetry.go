@@ -12,7 +12,8 @@ import (
 )
 
 // meters has what the nodes measure, and counts why the membership changed. Nothing of it is in the
-// journal: the nodes send it again.
+// journal: the nodes send it again. So a scheduler that was started again begins with empty series,
+// which its incarnation tells to those who draw charts.
 type meters struct {
 	set     *Settings
 	history *telemetry.History
@@ -56,7 +57,9 @@ func (m *meters) begin(r *roster) {
 	}
 }
 
-// account counts what became of a node, which has changed.
+// account counts what became of a node, which has changed. It is called once for each node and
+// event, after all that the event did, so that a node that joined and was lost in one event counts
+// as neither.
 func (m *meters) account(out *output, n *node) {
 	switch {
 	case n.counts() && out.job.phase == wire.PhaseRunning && !m.members[n.Node]:

@@ -9,8 +9,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A tracer takes traces, one at a time. The client that asked for a trace fetches its chunks while
-// they come. A trace is not in the journal: who asks a scheduler that was started again is told so.
+// A tracer takes traces, one at a time. It opens a window, of which the nodes hear with their next
+// heartbeats; they record, and send their spans in chunks, while the client that asked for the
+// trace fetches them. A node that is gone, or too slow, is given up with a reason, so that the
+// trace ends in any case. The client that asked for a trace fetches its chunks while they come. A
+// trace is not in the journal: who asks a scheduler that was started again is told so.
 type tracer struct {
 	set *Settings
 	// trace is nil if none is taken.

@@ -80,7 +80,8 @@ func (c *Core) Settled() bool {
 // there are.
 func (c *Core) Telemetry() *control.Telemetry { return c.meters.all(c.jobView()) }
 
-// jobView is what answers on measurements say of the job.
+// jobView is what answers on measurements say of the job. Making it may take a tally, which changes
+// nothing that is recorded.
 func (c *Core) jobView() jobView {
 	m := &c.members
 	return jobView{c.out.now, &m.job, &m.roster, c.slow.slowest(c.out.now, &m.job, &m.roster)}

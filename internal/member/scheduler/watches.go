@@ -38,7 +38,8 @@ func (w *watches) add(out *output, request uint64, n *node, m *wire.Watch, membe
 	w.list = append(w.list, watch{request, n, out.now.Add(wait)})
 }
 
-// wake answers all watches: the membership has a new revision.
+// wake answers all watches: the membership has a new revision. All get the same message, which
+// nobody changes afterwards.
 func (w *watches) wake(out *output, membership func() *wire.Membership) {
 	if len(w.list) == 0 {
 		return
