@@ -96,83 +96,116 @@ func between(rng *rand.Rand, low, high float64) float64 { return low + (high-low
 // two numbers, if there are that many, and where its best point is. Random search over it comes
 // within points of top−chance after 100 draws.
 func drawSurface(rng *rand.Rand, n int, top, chance float64) (tune.Space, surface) {
-	var s surface
-	number := func(p tune.Param, low, high, weight float64) {
-		v := p.FromUnit(between(rng, low, high))
-		s.axes = append(s.axes, axis{param: p, at: p.ToUnit(v), weight: weight, speed: 1.5 * rng.NormFloat64()})
+	a := &artist{rng: rng, n: n}
+	a.number(tune.Real("learning rate", 1e-5, 1).Log(), 0.4, 0.7, between(rng, 6, 10))
+	a.drawAxes()
+	a.drawPairs()
+	s := a.surface
+	space := make(tune.Space, len(s.axes))
+	for i := range s.axes {
+		space[i] = s.axes[i].param
 	}
-	choice := func(p tune.Param, best int) {
-		costs := make(map[any]float64)
-		for i, v := range p.Values {
-			if costs[v] = between(rng, 0.1, 0.7); i == best {
-				costs[v] = 0
-			}
+	points := 2 + 1.3*float64(n)
+	s.scale = 1
+	s.scale = -math.Log(1-points/(top-chance)) / s.easyLoss(rng, space)
+	return space, s
+}
+
+// An artist draws a surface of n parameters. The order in which it asks for random numbers is part
+// of what it draws.
+type artist struct {
+	surface
+	rng *rand.Rand
+	n   int
+}
+
+// number draws a parameter that is a number, best between low and high of its unit range.
+func (a *artist) number(p tune.Param, low, high, weight float64) {
+	v := p.FromUnit(between(a.rng, low, high))
+	a.axes = append(a.axes, axis{param: p, at: p.ToUnit(v), weight: weight, speed: 1.5 * a.rng.NormFloat64()})
+}
+
+// choice draws a parameter that is a choice, with the costs of its values but the best one.
+func (a *artist) choice(p tune.Param, best int) {
+	costs := make(map[any]float64)
+	for i, v := range p.Values {
+		if costs[v] = between(a.rng, 0.1, 0.7); i == best {
+			costs[v] = 0
 		}
-		s.axes = append(s.axes, axis{param: p, costs: costs})
 	}
-	number(tune.Real("learning rate", 1e-5, 1).Log(), 0.4, 0.7, between(rng, 6, 10))
+	a.axes = append(a.axes, axis{param: p, costs: costs})
+}
+
+// drawAxes draws the parameters after the first, numbers and choices by turns at random.
+func (a *artist) drawAxes() {
+	rng := a.rng
 	numbers := []tune.Param{
 		tune.Real("decay", 1e-7, 1e-1).Log(), tune.Int("width", 16, 1024).Log(), tune.Int("batch", 8, 512).Log(), tune.Real("dropout", 0, 0.8),
 		tune.Int("layers", 1, 8), tune.Real("smoothing", 0, 0.4),
 	}
 	rng.Shuffle(len(numbers), func(i, j int) { numbers[i], numbers[j] = numbers[j], numbers[i] })
-	for len(s.axes) < min(n, 3) {
-		number(numbers[0], 0.2, 0.8, between(rng, 1.5, 5))
+	for len(a.axes) < min(a.n, 3) {
+		a.number(numbers[0], 0.2, 0.8, between(rng, 1.5, 5))
 		numbers = numbers[1:]
 	}
-	branches := []func(){
-		func() {
-			best := rng.IntN(3)
-			p := tune.Choice("optimizer", "sgd", "adam", "lamb")
-			choice(p, best)
-			if len(s.axes) < n {
-				number(tune.Real("momentum", 0, 0.99).When("optimizer", "sgd"), 0.4, 0.95, between(rng, 1, 3))
-			}
-		},
-		func() {
-			choice(tune.Choice("activation", "relu", "gelu", "tanh", "swish"), rng.IntN(4))
-		},
-		func() {
-			best := rng.IntN(3)
-			choice(tune.Choice("augmentation", "none", "crop", "mix"), best)
-			if len(s.axes) < n {
-				number(tune.Real("strength", 0, 1).When("augmentation", "crop", "mix"), 0.2, 0.8, between(rng, 1, 3))
-			}
-		},
-	}
+	branches := []func(){a.optimizer, a.activation, a.augmentation}
 	rng.Shuffle(len(branches), func(i, j int) { branches[i], branches[j] = branches[j], branches[i] })
-	for len(s.axes) < n {
+	for len(a.axes) < a.n {
 		if len(branches) > 0 && (rng.IntN(2) == 0 || len(numbers) == 0) {
 			branches[0]()
 			branches = branches[1:]
 			continue
 		}
-		number(numbers[0], 0.15, 0.85, between(rng, 0.5, 3))
+		a.number(numbers[0], 0.15, 0.85, between(rng, 0.5, 3))
 		numbers = numbers[1:]
 	}
-	for range n / 2 {
-		i, j := rng.IntN(len(s.axes)), rng.IntN(len(s.axes))
-		if i != j && s.axes[i].costs == nil && s.axes[j].costs == nil {
-			s.pairs = append(s.pairs, pair{i, j, between(rng, -1, 1), between(rng, 0.5, 3)})
+}
+
+// optimizer draws a choice of which one value has a number of its own.
+func (a *artist) optimizer() {
+	best := a.rng.IntN(3)
+	a.choice(tune.Choice("optimizer", "sgd", "adam", "lamb"), best)
+	if len(a.axes) < a.n {
+		a.number(tune.Real("momentum", 0, 0.99).When("optimizer", "sgd"), 0.4, 0.95, between(a.rng, 1, 3))
+	}
+}
+
+// activation draws a choice of four.
+func (a *artist) activation() {
+	a.choice(tune.Choice("activation", "relu", "gelu", "tanh", "swish"), a.rng.IntN(4))
+}
+
+// augmentation draws a choice of which two values share a number.
+func (a *artist) augmentation() {
+	best := a.rng.IntN(3)
+	a.choice(tune.Choice("augmentation", "none", "crop", "mix"), best)
+	if len(a.axes) < a.n {
+		a.number(tune.Real("strength", 0, 1).When("augmentation", "crop", "mix"), 0.2, 0.8, between(a.rng, 1, 3))
+	}
+}
+
+// drawPairs draws numbers whose best values depend on each other.
+func (a *artist) drawPairs() {
+	for range a.n / 2 {
+		i, j := a.rng.IntN(len(a.axes)), a.rng.IntN(len(a.axes))
+		if i != j && a.axes[i].costs == nil && a.axes[j].costs == nil {
+			a.pairs = append(a.pairs, pair{i, j, between(a.rng, -1, 1), between(a.rng, 0.5, 3)})
 		}
 	}
-	space := make(tune.Space, len(s.axes))
-	for i := range s.axes {
-		space[i] = s.axes[i].param
-	}
-	s.scale = 1
+}
+
+// easyLoss is a loss that one of a hundred random draws keeps.
+func (s *surface) easyLoss(rng *rand.Rand, space tune.Space) float64 {
 	losses := make([]float64, 2000)
 	for i := range losses {
 		q, err := space.Sample(rng, tune.Params{})
 		if err != nil {
-			panic(err) // the space is this function's
+			panic(err) // drawSurface has made the space
 		}
 		losses[i] = s.loss(q)
 	}
 	slices.Sort(losses)
-	points := 2 + 1.3*float64(n)
-	s.scale = -math.Log(1-points/(top-chance)) / losses[len(losses)/100]
-	return space, s
+	return losses[len(losses)/100]
 }
 
 // withEpochs adds the number of steps as a parameter, which is best at four to nine tenths of its

@@ -12,8 +12,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/paragon-train/paragon/tune"
-	"github.com/paragon-train/paragon/tune/schedule"
-	"github.com/paragon-train/paragon/tune/suggest"
 )
 
 // file is what a file may have.
@@ -168,112 +166,18 @@ func at(top *yaml.Node, name string) *yaml.Node {
 // build makes the search from the fields, and checks that they fit together, as far as they have no
 // mistakes that were found before.
 func (s *Study) build(r *reader, top *yaml.Node) {
-	f := &s.file
-	mode, err := tune.ParseMode(f.Mode)
-	if err != nil {
-		r.bad(at(top, "mode"), "mode", "got %q, want max or min", f.Mode)
-	}
-	scope := tune.BestReport
-	switch f.Judge {
-	case "", "best":
-	case "last":
-		scope = tune.LastReport
-	default:
-		r.bad(at(top, "judge"), "judge", "got %q, want best (a trial's best report counts) or last", f.Judge)
-	}
-	if r.faulty["space"] {
-		// what the command or a point names may be what is wrong there
-	} else if len(f.Space.Space) == 0 {
-		r.bad(at(top, "space"), "space", "it is empty: want parameters, such as lr: {real: [0.001, 0.1], log: true}")
-	} else if err := f.Space.Validate(); err != nil {
-		r.bad(at(top, "space"), "space", "%v", err)
-	} else if r.faulty["command"] {
-	} else if err := f.Command.check(f.params(), s.flags()); err != nil {
-		r.bad(at(top, "command"), "command", "%v", err)
-	}
-	if f.Name == "" {
-		f.Name = "study"
-	}
-	if f.Dir == "" {
-		f.Dir = filepath.Join("runs", f.Name)
-	}
-	c := &s.Config
-	*c = tune.Config{
-		Name: f.Name, Space: f.Space.Space, Metric: f.Metric, Mode: mode, Scope: scope, Samples: f.Samples, DefaultFirst: f.DefaultFirst, Seed: f.Seed,
-		Suggester: f.Suggester, Scheduler: f.Scheduler, KeepDiverged: f.KeepDiverged, Parallel: f.Parallel, Timeout: f.Timeout,
-		ReportTimeout: f.ReportTimeout, Grace: f.Grace, MaxFailed: f.MaxFailed, FirstFailures: f.FirstFailures, Dir: f.Dir, CheckpointBytes: f.CheckpointBytes,
-		Retries: tune.Retries(f.Retries),
-		Resources: tune.Resources{Hosts: f.Resources.Hosts, Slots: f.Resources.Slots, CPUsPerSlot: f.Resources.CPUs, GPUs: f.Resources.GPUs,
-			Servers: f.Resources.Servers, StartTimeout: f.Resources.StartTimeout},
-	}
-	c.Objectives, c.Fidelity = f.Objectives, f.Fidelity.Fidelity
-	if !r.faulty["scheduler"] {
-		c.Scheduler = f.Fidelity.rule(r, f.Scheduler, top)
-	}
-	if c.Fidelity != nil && len(c.Objectives) > 0 {
-		r.bad(at(top, "fidelity"), "fidelity", "the rule that decides who goes on to the next level judges by one metric, and the search has objectives: leave one of them out")
-	}
-	for _, x := range f.Constraints {
-		c.Constraints = append(c.Constraints, tune.Constraint(x))
-	}
-	if c.Suggester == nil {
-		c.Suggester = new(suggest.Auto)
-	}
-	if key, _ := entryOf(top, "scheduler"); key == nil && c.Scheduler == nil && len(c.Objectives) == 0 {
-		c.DefaultScheduler = new(schedule.Predict)
-	}
-	for _, p := range f.Points {
-		c.Points = append(c.Points, tune.Point(p))
-	}
-	for _, x := range f.Pruners {
-		c.Pruners = append(c.Pruners, x.Pruner)
-	}
-	if f.Parallel < 0 {
-		r.bad(at(top, "parallel"), "parallel", "got %d, want 1 or more; without it there are as many at once as fit", f.Parallel)
-		c.Parallel = 0
-	}
-	if _, n := entryOf(top, "samples"); n != nil && (f.Samples == 0 || f.Samples < -1) && !r.faulty["samples"] {
-		r.bad(n, "samples", "got %d, want how many times the space is sampled: 1 or more, or -1 for no limit", f.Samples)
-	}
-	checked := *c
-	if r.faulty["space"] {
-		checked.Space, checked.Points = tune.Space{tune.Real("any", 0, 1)}, nil // so that the other fields are checked too
-	}
-	if r.faulty["metric"] || r.faulty["objectives"] {
-		checked.Metric, checked.Mode, checked.Objectives = "any", tune.Max, nil // likewise: constraints need one
-	}
-	if err := checked.Validate(); err != nil {
-		r.invalid(top, err)
-	}
-	if f.Hosts == "" {
-		for _, name := range []string{"host_timeout", "address", "folder", "upload", "ssh"} {
-			if n := at(top, name); n != top {
-				r.bad(n, name, "it is used with hosts only: set hosts: FILE, too")
-			}
-		}
-	} else if f.Address == "" {
-		r.bad(at(top, "hosts"), "address", "hosts needs it: the address at which the hosts reach this machine")
-	}
-	// One process without servers needs no job, unless it is to have flags of launch.
-	res := f.Resources
-	_, divides := f.Scheduler.(tune.Allocator)
-	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && (f.Hosts == "" || len(f.LaunchFlags) == 0) && !divides
-	if divides && (res.Hosts > 0 || res.Slots > 0) {
-		r.bad(at(top, "resources"), "resources", "hosts and slots are the scheduler's to decide: leave them out, and set min_replicas and max_replicas of goodput")
-	}
-	s.Upload = f.Upload
-	s.Jobs = &tune.Jobs{
-		Resources: c.Resources, HostFile: f.Hosts, HostTimeout: f.HostTimeout, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone, MaxCopied: f.MaxCopied,
-		Command:     f.Command.words(),
-		CommandFor:  func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil },
-		Checkpoints: f.Command.hasCheckpoint(c.Space),
-	}
-	if s.Jobs.Checkpoints && c.Fidelity != nil {
-		r.bad(at(top, "command"), "command", "{checkpoint} has no use with fidelity: a trial begins anew at each level")
-	}
-	if s.Jobs.Checkpoints && divides {
-		r.bad(at(top, "command"), "command", "{checkpoint} is for a process that runs alone or in a job of a fixed size: goodput keeps the state of its jobs itself")
-	}
+	b := &builder{reader: r, top: top, file: &s.file}
+	mode, scope := b.mode(), b.scope()
+	b.checkSpace(s.flags())
+	b.name()
+	s.Config = b.config(mode, scope)
+	b.chooseRules(&s.Config)
+	b.checkNumbers(&s.Config)
+	b.validate(s.Config)
+	b.checkHosts()
+	s.Upload = s.file.Upload
+	s.Jobs = b.jobs(&s.Config)
+	s.Jobs.CommandFor = func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil }
 }
 
 func (s *Study) flags() bool { return !s.file.Flags.off }

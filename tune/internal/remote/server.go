@@ -322,34 +322,16 @@ func (x *Session) close() {
 	x.mu.Unlock()
 }
 
+// serve answers the requests of a rank until its connection closes.
 func (x *Session) serve(c net.Conn, w *wire, rank int) {
-	x.mu.Lock()
-	if x.over {
-		x.mu.Unlock()
+	switch x.join(c, rank) {
+	case tooLate:
 		return
-	}
-	if x.joined[rank] && !x.task.Elastic || x.present[rank] {
-		x.mu.Unlock()
+	case twice:
 		_ = w.send(refuseText(fmt.Sprintf("rank %d of trial %d has connected already", rank, x.task.Trial)))
 		return
 	}
-	x.joined[rank], x.present[rank] = true, true
-	delete(x.left, rank) // another process has taken its place
-	x.conns[c] = true
-	x.mu.Unlock()
-	defer func() {
-		x.mu.Lock()
-		delete(x.conns, c)
-		delete(x.present, rank)
-		if _, said := x.left[rank]; !said {
-			x.left[rank] = Done{Error: "its connection closed before it reported its end"}
-			if rank == x.task.Leader(rank) && !x.task.Elastic && !x.over {
-				x.silent = append(x.silent, time.AfterFunc(silentEndTimeout, func() { x.isThrough(rank) }))
-			}
-		}
-		x.changed.Broadcast()
-		x.mu.Unlock()
-	}()
+	defer x.leave(c, rank)
 	task := x.task
 	if x.own != nil {
 		task.CPUs, task.GPUs = x.own(rank)
@@ -364,42 +346,100 @@ func (x *Session) serve(c net.Conn, w *wire, rank int) {
 		if err != nil {
 			return
 		}
-		switch {
-		case m.Report != nil:
-			answer = x.report(rank, *m.Report)
-		case m.Checkpoint != nil && x.task.Elastic && !x.leads(rank):
-			answer = message{Folder: &folder{}}
-		case m.Checkpoint != nil && (rank == 0 || x.task.Elastic):
-			answer = x.checkpoint(c, w, rank, m.Checkpoint.Step)
-			if answer.kinds() == 0 {
-				return
-			}
-		case m.Ready != nil && rank == x.task.Leader(rank):
-			x.mu.Lock()
-			x.folders[rank] = m.Ready.Dir
-			x.changed.Broadcast()
-			x.mu.Unlock()
-			answer = message{Kept: &struct{}{}}
-		case m.Await != nil:
-			answer = x.awaitFolder(x.task.Leader(rank))
-		case m.Others != nil && rank == x.task.Leader(rank):
-			if !x.task.Elastic { // its command has ended: one of the others may wait for a report of it
-				x.isThrough(rank)
-			}
-			answer = x.awaitOthers(rank)
-		case m.Done != nil:
-			x.mu.Lock()
-			x.left[rank] = *m.Done
-			x.mu.Unlock()
-			if !x.task.Elastic {
-				x.isThrough(rank)
-			}
-			answer = message{Bye: &struct{}{}}
-		default:
-			_ = w.send(refuseText("want a request"))
+		if answer = x.answer(c, w, rank, m); answer.kinds() == 0 {
 			return
 		}
 	}
+}
+
+// A joining is what becomes of a rank that connects.
+type joining uint8
+
+const (
+	// joined is a rank that is there now.
+	joined joining = iota
+	// tooLate is one that came when the trial had ended.
+	tooLate
+	// twice is one that is or was there already.
+	twice
+)
+
+// join takes note of a rank that has connected.
+func (x *Session) join(c net.Conn, rank int) joining {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.over {
+		return tooLate
+	}
+	if x.joined[rank] && !x.task.Elastic || x.present[rank] {
+		return twice
+	}
+	x.joined[rank], x.present[rank] = true, true
+	delete(x.left, rank) // another process has taken its place
+	x.conns[c] = true
+	return joined
+}
+
+// leave takes note of a rank whose connection has closed. If the first rank on a host has not said
+// how it ended, the others on the host wait for it no longer than silentEndTimeout.
+func (x *Session) leave(c net.Conn, rank int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.conns, c)
+	delete(x.present, rank)
+	if _, said := x.left[rank]; !said {
+		x.left[rank] = Done{Error: "its connection closed before it reported its end"}
+		if rank == x.task.Leader(rank) && !x.task.Elastic && !x.over {
+			x.silent = append(x.silent, time.AfterFunc(silentEndTimeout, func() { x.isThrough(rank) }))
+		}
+	}
+	x.changed.Broadcast()
+}
+
+// answer answers a request of a rank. The zero message closes the connection.
+func (x *Session) answer(c net.Conn, w *wire, rank int, m message) message {
+	leads := rank == x.task.Leader(rank)
+	switch {
+	case m.Report != nil:
+		return x.report(rank, *m.Report)
+	case m.Checkpoint != nil && x.task.Elastic && !x.leads(rank):
+		return message{Folder: &folder{}}
+	case m.Checkpoint != nil && (rank == 0 || x.task.Elastic):
+		return x.checkpoint(c, w, rank, m.Checkpoint.Step)
+	case m.Ready != nil && leads:
+		return x.ready(rank, m.Ready.Dir)
+	case m.Await != nil:
+		return x.awaitFolder(x.task.Leader(rank))
+	case m.Others != nil && leads:
+		if !x.task.Elastic { // its command has ended: one of the others may wait for a report of it
+			x.isThrough(rank)
+		}
+		return x.awaitOthers(rank)
+	case m.Done != nil:
+		return x.done(rank, *m.Done)
+	}
+	_ = w.send(refuseText("want a request"))
+	return message{}
+}
+
+// ready takes the folder that the first rank on a host has made.
+func (x *Session) ready(rank int, dir string) message {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.folders[rank] = dir
+	x.changed.Broadcast()
+	return message{Kept: &struct{}{}}
+}
+
+// done takes how a rank has ended.
+func (x *Session) done(rank int, d Done) message {
+	x.mu.Lock()
+	x.left[rank] = d
+	x.mu.Unlock()
+	if !x.task.Elastic {
+		x.isThrough(rank)
+	}
+	return message{Bye: &struct{}{}}
 }
 
 // awaitFolder waits until the first rank on a host has made the folder of the command's state.
