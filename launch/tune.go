@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -162,6 +163,36 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := applyFlags(c, s); err != nil {
+		return err
+	}
+	status, logger := searchOutput(s, out, stderr, format)
+	if c.Bool("verbose") {
+		s.Jobs.Output = status
+	}
+	if s.Jobs.Launch, err = os.Executable(); err != nil {
+		return fmt.Errorf("launch: tune: find own program: %w", err)
+	}
+	if err := useAllocation(s, os.LookupEnv, logger); err != nil {
+		return err
+	}
+	ctx, forget := searchContext(c.Context, logger)
+	defer forget()
+	fit, err := prepareNodes(ctx, s, out)
+	if err != nil {
+		return err
+	}
+	for _, w := range s.Warnings() {
+		logger.Warn("tune: " + w)
+	}
+	if c.Bool("dry-run") {
+		return dryRun(ctx, s, fit, out)
+	}
+	return search(ctx, c.Args().First(), s, status, out)
+}
+
+// applyFlags changes a study as the command line says.
+func applyFlags(c *cli.Context, s *study.Study) (err error) {
 	if c.IsSet("dir") {
 		s.Config.Dir = c.String("dir")
 	}
@@ -183,49 +214,40 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	if s.Config.StatusListen = c.String(statusFlag); s.Config.StatusListen == statusOff {
 		s.Config.StatusListen = ""
 	}
-	if s.Config.Resume, err = resumeMode(c.Bool("resume"), c.String("failed")); err != nil {
-		return err
-	}
-	status := show.NewLines(out)
-	log := stderr
+	s.Config.Resume, err = resumeMode(c.Bool("resume"), c.String("failed"))
+	return err
+}
+
+// searchOutput is where the state of a search is shown: as a table on a terminal, else in lines.
+// Messages on the same terminal stand above the table.
+func searchOutput(s *study.Study, out, stderr io.Writer, format joblog.Format) (*show.Status, *slog.Logger) {
+	status, log := show.NewLines(out), stderr
 	if f := fileOf(out); f != nil && term.IsTerminal(int(f.Fd())) {
 		status = show.NewStatus(f)
 		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && format == joblog.Text {
-			log = status // it stands above the table
+			log = status
 		}
 	}
 	status.Name = s.Config.Name
 	logger := newLogger(log, format, "tune")
 	s.Config.Logger, s.Jobs.Logger = logger, logger
-	if c.Bool("verbose") {
-		s.Jobs.Output = status
-	}
-	if s.Jobs.Launch, err = os.Executable(); err != nil {
-		return fmt.Errorf("launch: tune: find own program: %w", err)
-	}
-	if err := useAllocation(s, os.LookupEnv, logger); err != nil {
-		return err
-	}
-	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
+	return status, logger
+}
+
+// searchContext ends with Ctrl-C, SIGTERM and SIGUSR1. After the first of the former two another
+// one ends launch at once.
+func searchContext(ctx context.Context, logger *slog.Logger) (_ context.Context, forget func()) {
+	ctx, forgetSignals := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	stopNotice := context.AfterFunc(ctx, func() {
-		forget() // a second Ctrl-C ends launch at once
+		forgetSignals()
 		logger.Info("tune: interrupted: waiting for the running trials to end; Ctrl-C again ends them at once")
 	})
-	defer forget()
-	defer stopNotice()
 	ctx, forgetRequeue := requeueContext(ctx)
-	defer forgetRequeue()
-	fit, err := prepareNodes(ctx, s, out)
-	if err != nil {
-		return err
+	return ctx, func() {
+		forgetRequeue()
+		stopNotice()
+		forgetSignals()
 	}
-	for _, w := range s.Warnings() {
-		logger.Warn("tune: " + w)
-	}
-	if c.Bool("dry-run") {
-		return dryRun(ctx, s, fit, out)
-	}
-	return search(ctx, c.Args().First(), s, status, out)
 }
 
 func resumeMode(resume bool, failed string) (tune.ResumeMode, error) {

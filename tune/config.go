@@ -202,6 +202,16 @@ func (c *Config) Validate() error {
 	}
 	c.validateGoals(&all)
 	c.validateFidelity(&all)
+	c.validateNumbers(&all)
+	c.validateRules(&all)
+	if len(all) == 0 {
+		c.validatePoints(&all)
+	}
+	return errors.Join(all...)
+}
+
+// validateNumbers checks fields that are numbers or one of a few words.
+func (c *Config) validateNumbers(all *fieldErrors) {
 	if c.Scope != BestReport && c.Scope != LastReport {
 		all.bad("Scope", "got %q, want BestReport or LastReport", c.Scope)
 	}
@@ -233,6 +243,10 @@ func (c *Config) Validate() error {
 	default:
 		all.bad("Resume", "got %q, want one of the ResumeModes", c.Resume)
 	}
+}
+
+// validateRules asks the rules that can check themselves, and checks Resources.
+func (c *Config) validateRules(all *fieldErrors) {
 	for _, part := range []struct {
 		name string
 		rule any
@@ -250,17 +264,18 @@ func (c *Config) Validate() error {
 	if min(r.Hosts, r.Slots, r.CPUsPerSlot, r.GPUs, r.Servers) < 0 {
 		all.bad("Resources", "got %+v, want no number below 0", r)
 	}
-	if len(all) == 0 {
-		if n := gridSize(c.Space, Params{}); n > math.MaxInt32 {
-			all.bad("Space", "the grid has more than %d points", math.MaxInt32)
-		}
-		for i, p := range c.Points {
-			if _, err := c.Space.point(p); err != nil {
-				all.bad(fmt.Sprintf("Points[%d]", i), "%w", err)
-			}
+}
+
+// validatePoints checks the grid and the Points of a Space that is valid.
+func (c *Config) validatePoints(all *fieldErrors) {
+	if n := gridSize(c.Space, Params{}); n > math.MaxInt32 {
+		all.bad("Space", "the grid has more than %d points", math.MaxInt32)
+	}
+	for i, p := range c.Points {
+		if _, err := c.Space.point(p); err != nil {
+			all.bad(fmt.Sprintf("Points[%d]", i), "%w", err)
 		}
 	}
-	return errors.Join(all...)
 }
 
 // programName is the study name by which a process of this program checks that its trial belongs to

@@ -45,14 +45,7 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: there are only trials 0 to %d", number, step, len(s.l.trials)-1)
 	}
 	newest := max(s.l.seq, 1) - 1
-	if !t.run.active || attempt != 0 && attempt != t.Attempts {
-		d := Go()
-		d.Action, d.Rule = Stop, "its attempt is over"
-		return d, newest, nil
-	}
-	if t.run.told != "" {
-		d := Go()
-		d.Action, d.Rule = t.run.told, t.Rule
+	if d, ok := toldBefore(t, attempt); ok {
 		return d, newest, nil
 	}
 	if step < 0 {
@@ -66,42 +59,78 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 		return Go(), newest, nil
 	}
 	if last, ok := t.LastStep(); ok && step <= last {
-		if r, ok := t.AtStep(step); !ok && t.Reports[len(t.Reports)-1].Attempt == t.Attempts {
-			return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: want steps to increase: the one before was %d", number, step, last)
-		} else if ok {
-			newest = max(r.Seq, newest)
-		}
-		return Go(), newest, nil // told before, by this attempt or another
+		seq, err := t.reportedBefore(step, last)
+		return Go(), max(seq, newest), err
 	}
 	if err := s.checkMetrics(t, step, m); err != nil {
 		return Decision{}, 0, err
 	}
 	e := Event{Kind: EventReport, Trial: number, Attempt: t.Attempts, Step: step, Metrics: m}
-	if c, ok := s.checkpoints.unstage(number); ok {
-		switch {
-		case c.attempt != t.Attempts:
-		case c.step == step:
-			e.Kept, e.Bytes = true, c.bytes
-		default: // a step that is not reported
-			if err := s.commit(c); err != nil {
-				return Decision{}, 0, err
-			}
-		}
+	if err := s.addStaged(&e); err != nil {
+		return Decision{}, 0, err
 	}
 	if err := s.emitReport(&e); err != nil {
 		return Decision{}, 0, err
 	}
-	if s.l.stops.enough != "" {
-		s.halt(s.l.stops.enough, "")
-	} else if s.cfg.pastDeadline(e.Time) {
-		s.halt(s.cfg.deadlineText(), "")
-	}
+	s.haltIfOver(&e)
 	d := e.Decision
 	if d.Action == Continue && t.run.told != "" {
 		d.Action, d.Rule = t.run.told, t.Rule
 	}
 	s.collect()
 	return d, max(s.l.seq, 1) - 1, nil
+}
+
+// toldBefore is the answer to an attempt that was told to end, or has ended; attempt 0 is the one
+// that runs.
+func toldBefore(t *Trial, attempt int) (Decision, bool) {
+	d := Go()
+	switch {
+	case !t.run.active || attempt != 0 && attempt != t.Attempts:
+		d.Action, d.Rule = Stop, "its attempt is over"
+		return d, true
+	case t.run.told != "":
+		d.Action, d.Rule = t.run.told, t.Rule
+		return d, true
+	}
+	return d, false
+}
+
+// reportedBefore is the event of a step that was reported, by this attempt or another; 0: an
+// earlier attempt has passed it without a report. It is an error if this attempt has.
+func (t *Trial) reportedBefore(step, last int) (seq uint64, err error) {
+	r, ok := t.AtStep(step)
+	switch {
+	case ok:
+		return r.Seq, nil
+	case t.Reports[len(t.Reports)-1].Attempt == t.Attempts:
+		return 0, fmt.Errorf("tune: trial %d step %d: want steps to increase: the one before was %d", t.Number, step, last)
+	}
+	return 0, nil
+}
+
+// addStaged adds to a report the checkpoint that was saved for its step. One of a step that was not
+// reported is logged by itself. s.mu is held.
+func (s *Study) addStaged(e *Event) error {
+	c, ok := s.checkpoints.unstage(e.Trial)
+	switch {
+	case !ok || c.attempt != e.Attempt:
+	case c.step == e.Step:
+		e.Kept, e.Bytes = true, c.bytes
+	default:
+		return s.commit(c)
+	}
+	return nil
+}
+
+// haltIfOver ends the study if a pruner has enough, or the deadline has passed by an event. s.mu is
+// held.
+func (s *Study) haltIfOver(e *Event) {
+	if s.l.stops.enough != "" {
+		s.halt(s.l.stops.enough, "")
+	} else if s.cfg.pastDeadline(e.Time) {
+		s.halt(s.cfg.deadlineText(), "")
+	}
 }
 
 // emitReport applies a report, and decides. s.mu is held.
@@ -205,11 +234,7 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if err != nil {
 		return err
 	}
-	if s.l.stops.enough != "" {
-		s.halt(s.l.stops.enough, "")
-	} else if s.cfg.pastDeadline(e.Time) {
-		s.halt(s.cfg.deadlineText(), "")
-	}
+	s.haltIfOver(&e)
 	s.collect()
 	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {
 		s.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, firstLine(t.Error)))

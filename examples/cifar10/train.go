@@ -61,28 +61,16 @@ func train(ctx context.Context, s settings) (err error) {
 	if err := s.initialise(ctx, programs[0], store); err != nil {
 		return err
 	}
-	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
-	augment := normalise
-	if s.augment {
-		augment.Pad, augment.Flip = 4, true
-	}
 	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{
-		Programs: programs, Dataset: trainSet, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: s.seed, Augment: augment,
+		Programs: programs, Dataset: trainSet, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: s.seed, Augment: s.augmentation(),
 	})
 	if err != nil {
 		return kvstore.Final(err)
 	}
 	defer feed.Close()
-	perEpoch := stepsPerEpoch(s, trainSet.Len(), store.InitialWorkers())
-	if s.adapts && s.adapt.InitialBatch > 0 { // steps are those at the initial batch
-		perEpoch = (trainSet.Len()-1)/s.adapt.InitialBatch + 1
-	}
-	update, err := optimizer(s, perEpoch)
+	update, err := s.update(trainSet.Len(), store.InitialWorkers(), programs[0])
 	if err != nil {
 		return kvstore.Final(err)
-	}
-	if s.decayWeightsOnly {
-		update.WeightDecayFactors = program.WithoutDecay(programs[0].Params())
 	}
 	trainer, err := worker.NewTrainer(ctx, worker.Config{
 		Store: store, Programs: programs, Optimizer: update, Outer: outer, UpdateOnWorker: s.updateOnWorker, Compression: s.compression,
@@ -105,6 +93,32 @@ func train(ctx context.Context, s settings) (err error) {
 		fmt.Printf("parameters %x\n", program.Hash(programs[0].Params()))
 	}
 	return report(s, store.Rank(), epochs)
+}
+
+// normalise is what all images go through.
+var normalise = data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
+
+// augmentation is what the images to train on go through.
+func (s *settings) augmentation() data.Augment {
+	augment := normalise
+	if s.augment {
+		augment.Pad, augment.Flip = 4, true
+	}
+	return augment
+}
+
+// update is the optimizer's config for a number of images and of workers. With --adapt steps are
+// those at the initial batch.
+func (s *settings) update(images, workers int, p *nn.Program) (optim.Config, error) {
+	perEpoch := stepsPerEpoch(*s, images, workers)
+	if s.adapts && s.adapt.InitialBatch > 0 {
+		perEpoch = (images-1)/s.adapt.InitialBatch + 1
+	}
+	update, err := optimizer(*s, perEpoch)
+	if err == nil && s.decayWeightsOnly {
+		update.WeightDecayFactors = program.WithoutDecay(p.Params())
+	}
+	return update, err
 }
 
 // stopsEarly is --early-stop, of the test loss.

@@ -60,17 +60,7 @@ func train(ctx context.Context, s settings) (err error) {
 	if err := s.initialise(ctx, programs[0], store); err != nil {
 		return err
 	}
-	normalise := data.Augment{Mean: data.ImageNetMean, Std: data.ImageNetStd}
-	feedConfig := worker.ImageFeedConfig{
-		Programs: programs, Dataset: images.train, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: s.seed, Augment: normalise, Readers: s.readers, BadExamples: s.bad,
-	}
-	if feedConfig.Order, err = s.orderOf(images.train); err != nil {
-		return kvstore.Final(err)
-	}
-	if s.mixes() {
-		feedConfig.Mix = data.Mix{Mixup: s.mixup, CutMix: s.cutMix, Classes: classes, Smoothing: s.smoothing}
-	}
-	feed, err := worker.NewImageFeed(feedConfig)
+	feed, err := s.feed(programs, images.train, store, classes)
 	if err != nil {
 		return kvstore.Final(err)
 	}
@@ -86,20 +76,12 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	defer trainer.Close()
 
-	progress := worker.NewProgress(os.Stdout)
-	if !s.allRanks {
-		progress.OnlyRankZero()
-	}
-	var average *worker.EMA
-	if s.ema > 0 {
-		average = &worker.EMA{Decay: s.ema, WarmUp: true, Result: true}
-	}
 	epochs, err := worker.Fit(ctx, worker.FitConfig{
-		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave, EvaluateSteps: s.evalSteps, EMA: average,
+		Trainer: trainer, Feed: feed, Epochs: s.epochs, MaxSteps: s.maxSteps, Checkpoint: s.checkpoint, Stop: s.stop, Leave: s.leave, EvaluateSteps: s.evalSteps, EMA: s.averages(),
 		Evaluator: &worker.ImageEvaluator{
 			Program: evaluation, Logits: logits, Dataset: images.val, Augment: normalise, Readers: s.readers, BadExamples: s.bad, Metrics: s.metrics(classes),
 		},
-		Observers: []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), progress, worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
+		Observers: []worker.Observer{worker.NewGPUs(os.Stdout, s.devices), s.progress(), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
 		return err
@@ -108,6 +90,41 @@ func train(ctx context.Context, s settings) (err error) {
 		fmt.Printf("parameters %x\n", program.Hash(programs[0].Params()))
 	}
 	return report(s, store.Rank(), epochs)
+}
+
+// normalise is what all images go through.
+var normalise = data.Augment{Mean: data.ImageNetMean, Std: data.ImageNetStd}
+
+// feed gives the programs their images.
+func (s *settings) feed(programs []*nn.Program, images *data.Images, store kvstore.Store, classes int) (*worker.ImageFeed, error) {
+	order, err := s.orderOf(images)
+	if err != nil {
+		return nil, err
+	}
+	cfg := worker.ImageFeedConfig{
+		Programs: programs, Dataset: images, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: s.seed, Augment: normalise, Readers: s.readers, BadExamples: s.bad, Order: order,
+	}
+	if s.mixes() {
+		cfg.Mix = data.Mix{Mixup: s.mixup, CutMix: s.cutMix, Classes: classes, Smoothing: s.smoothing}
+	}
+	return worker.NewImageFeed(cfg)
+}
+
+// progress prints the progress of rank 0, or of all ranks.
+func (s *settings) progress() *worker.Progress {
+	p := worker.NewProgress(os.Stdout)
+	if !s.allRanks {
+		p.OnlyRankZero()
+	}
+	return p
+}
+
+// averages is the moving average of --ema; nil: there is none.
+func (s *settings) averages() *worker.EMA {
+	if s.ema == 0 {
+		return nil
+	}
+	return &worker.EMA{Decay: s.ema, WarmUp: true, Result: true}
 }
 
 // metrics are measured besides the loss and the accuracy, which is that of the first guess.

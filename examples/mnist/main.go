@@ -100,53 +100,20 @@ type settings struct {
 	leave         <-chan struct{} // closed by SIGTERM: this worker leaves the job, if that can go on without it
 }
 
+// train is the whole job of one worker.
 func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err error) {
-	switch {
-	case s.data == "":
-		return nil, kvstore.Final(errors.New("--data is empty, want the folder of MNIST's four files (with --download, the folder to fetch them into)"))
-	case s.batch < 1 || s.batch > maxBatch:
-		return nil, kvstore.Final(fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch))
-	case s.epochs < 1:
-		return nil, kvstore.Final(fmt.Errorf("--epochs is %d, want at least 1", s.epochs))
-	}
-	if c := s.importing; s.initFrom == "" && (len(c.Skip) > 0 || len(c.Rename) > 0 || c.IgnoreMismatched) {
-		return nil, kvstore.Final(errors.New("--init-skip, --init-rename and --init-ignore-mismatched need --init-from, the file of the model"))
-	}
-	optimizer := optim.Config{Name: s.optimizer, LearningRate: s.learningRate}
-	switch s.optimizer {
-	case "sgd":
-		optimizer.Momentum = 0.9
-	case "adam":
-	default:
-		return nil, kvstore.Final(fmt.Errorf("--optimizer is %q, want sgd or adam", s.optimizer))
-	}
-	if err := optimizer.Validate(); err != nil {
-		return nil, kvstore.Final(fmt.Errorf("--learning-rate: %w", err))
-	}
-	if s.download {
-		if err := data.FetchMNIST(ctx, http.DefaultClient, s.data); err != nil {
-			return nil, err
-		}
-	}
-	trainSet, testSet, err := data.LoadMNIST(s.data)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	optimizer, err := s.check()
+	if err != nil {
 		return nil, kvstore.Final(err)
-	case err != nil:
+	}
+	trainSet, testSet, err := s.load(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if s.trainExamples > 0 {
-		trainSet = trainSet.Head(s.trainExamples)
-	}
-	devices, err := nn.ParseDevices([]string{s.device})
+	cfg, err := s.compiling()
 	if err != nil {
-		return nil, kvstore.Final(fmt.Errorf("--device: %w", err))
+		return nil, kvstore.Final(err)
 	}
-	dtype, err := nn.ParseDType(s.dtype)
-	if err != nil {
-		return nil, kvstore.Final(fmt.Errorf("--dtype: %w", err))
-	}
-
 	store, err := join(ctx, s.leave, "dist_sync")
 	if err != nil {
 		return nil, err
@@ -158,35 +125,19 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		}
 		err = kvstore.Leave(store, err)
 	}()
-
-	g := gorgonia.NewGraph()
-	images, labels := nn.Input(g, "images", s.batch, 1, 28, 28), nn.Labels(g, "labels", s.batch)
-	logits := nn.LeNet(images, nn.LeNetConfig{Classes: 10})
-	loss := nn.SoftmaxCrossEntropy(logits, labels)
-	threads := worker.DefaultThreads(1)
-	program, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads, Freeze: s.freeze})
-	if err != nil {
-		return nil, flagged{err}
-	}
-	defer program.Close()
-	evaluation, err := nn.Compile(loss, nn.Config{Device: devices[0], DType: dtype, Threads: threads, Inference: true, Share: program, Outputs: gorgonia.Nodes{logits}})
+	m, err := compile(s.batch, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer evaluation.Close()
+	defer m.close()
 
 	// NewTrainer brings the model to the other workers.
 	if store.Rank() == 0 && s.initFrom != "" {
-		done, err := worker.ImportPart(ctx, program, s.initFrom, s.importing)
-		if err != nil {
-			return nil, fmt.Errorf("--init-from: %w", flagged{err})
-		}
-		fmt.Printf("Loaded the model from %s\n", done.From)
-		if err := worker.WriteImported(os.Stdout, done, program); err != nil {
+		if err := s.initialise(ctx, m.program); err != nil {
 			return nil, err
 		}
 	}
-	programs := []*nn.Program{program}
+	programs := []*nn.Program{m.program}
 	normalise := data.Augment{Mean: data.MNISTMean, Std: data.MNISTStd}
 	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{
 		Programs: programs, Dataset: trainSet, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: 1, Augment: normalise,
@@ -195,16 +146,14 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		return nil, err
 	}
 	defer feed.Close()
-	trainer, err := worker.NewTrainer(ctx, worker.Config{
-		Store: store, Programs: programs, Optimizer: optimizer,
-	})
+	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: store, Programs: programs, Optimizer: optimizer})
 	if err != nil {
 		return nil, err
 	}
 	defer trainer.Close()
 	epochs, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, Leave: s.leave,
-		Evaluator: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise},
+		Evaluator: &worker.ImageEvaluator{Program: m.evaluation, Logits: m.logits, Dataset: testSet, Augment: normalise},
 		Observers: []worker.Observer{worker.NewProgress(os.Stdout).OnlyRankZero(), worker.NewMetricsLines(os.Stdout), worker.TensorBoard(filepath.Join(s.out, "tensorboard"))},
 	})
 	if err != nil {
@@ -212,6 +161,105 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	fmt.Println()
 	return epochs, worker.WriteReport(os.Stdout, epochs)
+}
+
+// check names a flag that cannot be, and returns the optimizer that the flags name.
+func (s *settings) check() (optimizer optim.Config, err error) {
+	switch {
+	case s.data == "":
+		return optimizer, errors.New("--data is empty, want the folder of MNIST's four files (with --download, the folder to fetch them into)")
+	case s.batch < 1 || s.batch > maxBatch:
+		return optimizer, fmt.Errorf("--batch is %d, want 1 to %d", s.batch, maxBatch)
+	case s.epochs < 1:
+		return optimizer, fmt.Errorf("--epochs is %d, want at least 1", s.epochs)
+	}
+	if c := s.importing; s.initFrom == "" && (len(c.Skip) > 0 || len(c.Rename) > 0 || c.IgnoreMismatched) {
+		return optimizer, errors.New("--init-skip, --init-rename and --init-ignore-mismatched need --init-from, the file of the model")
+	}
+	optimizer = optim.Config{Name: s.optimizer, LearningRate: s.learningRate}
+	switch s.optimizer {
+	case "sgd":
+		optimizer.Momentum = 0.9
+	case "adam":
+	default:
+		return optimizer, fmt.Errorf("--optimizer is %q, want sgd or adam", s.optimizer)
+	}
+	if err := optimizer.Validate(); err != nil {
+		return optimizer, fmt.Errorf("--learning-rate: %w", err)
+	}
+	return optimizer, nil
+}
+
+// load reads the images to train on and to test with.
+func (s *settings) load(ctx context.Context) (trainSet, testSet *data.ImageSet, err error) {
+	if s.download {
+		if err := data.FetchMNIST(ctx, http.DefaultClient, s.data); err != nil {
+			return nil, nil, err
+		}
+	}
+	trainSet, testSet, err = data.LoadMNIST(s.data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil, kvstore.Final(err)
+	case err != nil:
+		return nil, nil, err
+	}
+	if s.trainExamples > 0 {
+		trainSet = trainSet.Head(s.trainExamples)
+	}
+	return trainSet, testSet, nil
+}
+
+// compiling is how the model is compiled.
+func (s *settings) compiling() (nn.Config, error) {
+	devices, err := nn.ParseDevices([]string{s.device})
+	if err != nil {
+		return nn.Config{}, fmt.Errorf("--device: %w", err)
+	}
+	dtype, err := nn.ParseDType(s.dtype)
+	if err != nil {
+		return nn.Config{}, fmt.Errorf("--dtype: %w", err)
+	}
+	return nn.Config{Device: devices[0], DType: dtype, Threads: worker.DefaultThreads(1), Freeze: s.freeze}, nil
+}
+
+// A model is LeNet, compiled to train and to evaluate.
+type model struct {
+	program, evaluation *nn.Program
+	logits              *gorgonia.Node
+}
+
+// compile builds and compiles the model for batches of so many images.
+func compile(batch int, cfg nn.Config) (*model, error) {
+	g := gorgonia.NewGraph()
+	images, labels := nn.Input(g, "images", batch, 1, 28, 28), nn.Labels(g, "labels", batch)
+	m := &model{logits: nn.LeNet(images, nn.LeNetConfig{Classes: 10})}
+	loss := nn.SoftmaxCrossEntropy(m.logits, labels)
+	var err error
+	if m.program, err = nn.Compile(loss, cfg); err != nil {
+		return nil, flagged{err}
+	}
+	m.evaluation, err = nn.Compile(loss, nn.Config{Device: cfg.Device, DType: cfg.DType, Threads: cfg.Threads, Inference: true, Share: m.program, Outputs: gorgonia.Nodes{m.logits}})
+	if err != nil {
+		m.program.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *model) close() {
+	m.evaluation.Close()
+	m.program.Close()
+}
+
+// initialise begins with the model of --init-from, and says what was left out.
+func (s *settings) initialise(ctx context.Context, program *nn.Program) error {
+	done, err := worker.ImportPart(ctx, program, s.initFrom, s.importing)
+	if err != nil {
+		return fmt.Errorf("--init-from: %w", flagged{err})
+	}
+	fmt.Printf("Loaded the model from %s\n", done.From)
+	return worker.WriteImported(os.Stdout, done, program)
 }
 
 // join joins the job. Being told to end (SIGTERM) ends the wait for it, so that nobody waits for a

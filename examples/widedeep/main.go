@@ -65,19 +65,21 @@ func beginning(kv kvstore.Elastic) (run worker.Run) {
 	return run
 }
 
+// A job is what one worker trains with.
+type job struct {
+	kv       kvstore.Store
+	clicks   *data.Clicks
+	model    *model
+	examples *kvstore.ElasticSampler
+	// trainRows are the rows to train on; those behind them are for testing.
+	trainRows int
+	board     *worker.ScalarWriter
+}
+
 // train returns the area under the ROC curve of the test rows after the last epoch.
 func train(ctx context.Context, path, out string, batch, epochs int, cfg data.CriteoConfig) (area float64, err error) {
-	switch {
-	case path == "":
-		return 0, kvstore.Final(errors.New("--data is empty, want the path or URL of Criteo's rows"))
-	case batch < 1:
-		return 0, kvstore.Final(fmt.Errorf("--batch is %d, want at least 1", batch))
-	case epochs < 1:
-		return 0, kvstore.Final(fmt.Errorf("--epochs is %d, want at least 1", epochs))
-	case cfg.CacheBytes < 1<<20:
-		return 0, kvstore.Final(fmt.Errorf("--cache is %d, want at least 1", cfg.CacheBytes>>20))
-	case cfg.Buckets < 0:
-		return 0, kvstore.Final(fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", cfg.Buckets))
+	if err := check(path, batch, epochs, cfg); err != nil {
+		return 0, kvstore.Final(err)
 	}
 	buckets := cfg.Buckets
 	if buckets == 0 {
@@ -115,56 +117,27 @@ func train(ctx context.Context, path, out string, batch, epochs int, cfg data.Cr
 	}
 
 	run := beginning(kv)
-	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{
+	j := &job{kv: kv, clicks: clicks, model: m, trainRows: trainRows, board: worker.TensorBoard(filepath.Join(out, "tensorboard"))}
+	j.examples, err = kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{
 		Examples: trainRows, Batch: batch, Epochs: epochs, Seed: 1,
 		Order: clicks.Order(trainRows), // rows that are read and decoded together are used together
 	})
 	if err != nil {
 		return 0, err
 	}
-	run.Rank, run.Workers, run.Done = kv.Rank(), kv.NumWorkers(), examples.Steps()
-	board := worker.TensorBoard(filepath.Join(out, "tensorboard"))
-	board.Begin(run)
-	defer board.End()
+	run.Rank, run.Workers, run.Done = kv.Rank(), kv.NumWorkers(), j.examples.Steps()
+	j.board.Begin(run)
+	defer j.board.End()
 	defer leaveOnTerm(kv)()
 	if err := m.pull(ctx, kv); err != nil {
 		return 0, err
 	}
-	for epoch := range examples.Epochs() {
-		var lossSum float64
-		used, begin := 0, time.Now()
-		for rows := range examples.Batches(ctx) {
-			if _, err := m.fill(ctx, kv, clicks, rows); err != nil {
-				return 0, err
-			}
-			if err := m.step(ctx, examples.Pusher(), len(rows)); err != nil {
-				return 0, err
-			}
-			if len(rows) > 0 {
-				lossSum += m.program.Loss() * float64(len(rows))
-				used += len(rows)
-			}
-			board.Step(worker.StepInfo{
-				Epoch: epoch, Done: examples.Steps() + 1, Loss: m.program.Loss(), Examples: len(rows), Workers: kv.NumWorkers(),
-				LearningRate: learningRate, GradientNorm: math.NaN(), Staleness: math.NaN(), Took: time.Since(begin),
-			})
-			begin = time.Now()
-		}
-		if err := examples.Err(); err != nil {
+	for epoch := range j.examples.Epochs() {
+		if area, err = j.epoch(ctx, epoch); err != nil {
 			return 0, err
 		}
-		var loss float64
-		if loss, area, err = m.evaluate(ctx, kv, clicks, trainRows); err != nil {
-			return 0, err
-		}
-		fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", kv.Rank(), kv.NumWorkers(), epoch, lossSum/float64(max(used, 1)), loss, area)
-		if kv.Rank() == 0 { // for launch tune
-			fmt.Printf("auc=%.6f loss=%.6f train_loss=%.6f step=%d\n", area, loss, lossSum/float64(max(used, 1)), epoch+1)
-		}
-		board.Scalar(examples.Steps(), "test/loss", loss)
-		board.Scalar(examples.Steps(), "test/auc", area)
 	}
-	if err := examples.Err(); err != nil {
+	if err := j.examples.Err(); err != nil {
 		return 0, err
 	}
 	if kv.Rank() == 0 {
@@ -173,6 +146,66 @@ func train(ctx context.Context, path, out string, batch, epochs int, cfg data.Cr
 		}
 	}
 	return area, nil
+}
+
+// check names a flag that cannot be.
+func check(path string, batch, epochs int, cfg data.CriteoConfig) error {
+	switch {
+	case path == "":
+		return errors.New("--data is empty, want the path or URL of Criteo's rows")
+	case batch < 1:
+		return fmt.Errorf("--batch is %d, want at least 1", batch)
+	case epochs < 1:
+		return fmt.Errorf("--epochs is %d, want at least 1", epochs)
+	case cfg.CacheBytes < 1<<20:
+		return fmt.Errorf("--cache is %d, want at least 1", cfg.CacheBytes>>20)
+	case cfg.Buckets < 0:
+		return fmt.Errorf("--buckets is %d, want at least 1, or 0 for a row for each value", cfg.Buckets)
+	}
+	return nil
+}
+
+// epoch trains one epoch, and returns the area under the ROC curve of the test rows after it.
+func (j *job) epoch(ctx context.Context, epoch int) (area float64, err error) {
+	trainLoss, err := j.steps(ctx, epoch)
+	if err != nil {
+		return 0, err
+	}
+	loss, area, err := j.model.evaluate(ctx, j.kv, j.clicks, j.trainRows)
+	if err != nil {
+		return 0, err
+	}
+	fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", j.kv.Rank(), j.kv.NumWorkers(), epoch, trainLoss, loss, area)
+	if j.kv.Rank() == 0 { // for launch tune
+		fmt.Printf("auc=%.6f loss=%.6f train_loss=%.6f step=%d\n", area, loss, trainLoss, epoch+1)
+	}
+	j.board.Scalar(j.examples.Steps(), "test/loss", loss)
+	j.board.Scalar(j.examples.Steps(), "test/auc", area)
+	return area, nil
+}
+
+// steps takes the steps of one epoch, and returns the mean loss of this worker's examples.
+func (j *job) steps(ctx context.Context, epoch int) (loss float64, err error) {
+	m, used, begin := j.model, 0, time.Now()
+	var lossSum float64
+	for rows := range j.examples.Batches(ctx) {
+		if _, err := m.fill(ctx, j.kv, j.clicks, rows); err != nil {
+			return 0, err
+		}
+		if err := m.step(ctx, j.examples.Pusher(), len(rows)); err != nil {
+			return 0, err
+		}
+		if len(rows) > 0 {
+			lossSum += m.program.Loss() * float64(len(rows))
+			used += len(rows)
+		}
+		j.board.Step(worker.StepInfo{
+			Epoch: epoch, Done: j.examples.Steps() + 1, Loss: m.program.Loss(), Examples: len(rows), Workers: j.kv.NumWorkers(),
+			LearningRate: learningRate, GradientNorm: math.NaN(), Staleness: math.NaN(), Took: time.Since(begin),
+		})
+		begin = time.Now()
+	}
+	return lossSum / float64(max(used, 1)), j.examples.Err()
 }
 
 // tell prints what the servers hold.

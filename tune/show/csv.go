@@ -16,72 +16,93 @@ import (
 // why it ended. Trials that are elastic jobs also have their newest replicas, restarts, global
 // batch and goodput. Numbers have all of their digits.
 func TrialsCSV(w io.Writer, v tune.View) error {
-	trials := slices.Collect(v.Trials())
-	params := paramNames(v.Space(), trials)
-	others := allMetrics(v.Metric(), trials)
+	c := newTrialColumns(v)
 	out := csv.NewWriter(w)
-	head := []string{"trial", "state"}
-	for _, p := range params {
-		head = append(head, "param/"+p)
-	}
-	metric := v.Metric()
-	head = append(head, metric, "last "+metric)
-	front := onFront(v)
-	if several(v) {
-		head = append(head, "front")
-	}
-	if len(v.Constraints()) > 0 {
-		head = append(head, "violation")
-	}
-	head = append(head, others...)
-	jobs := elastic(trials)
-	if jobs {
-		head = append(head, replicaColumns...)
-	}
-	head = append(head, "step", "reports", "seconds", "attempts", "location", "rule", "error")
-	if err := out.Write(head); err != nil {
-		return fmt.Errorf("show: trials: %w", err)
-	}
-	for _, t := range trials {
-		row := []string{strconv.Itoa(t.Number), string(t.State)}
-		for _, p := range params {
-			value, _ := t.Params.Get(p)
-			row = append(row, exact(value))
-		}
-		last := nan
-		if r, ok := t.Last(); ok {
-			last = r.Value
-		}
-		row = append(row, exact(v.Result(t)), exact(last))
-		if several(v) {
-			row = append(row, map[bool]string{true: "yes"}[front[t.Number]])
-		}
-		if len(v.Constraints()) > 0 {
-			row = append(row, exact(v.Violation(t)))
-		}
-		for _, name := range others {
-			row = append(row, exact(newest(t, name)))
-		}
-		if jobs {
-			for _, x := range replicaCells(t) {
-				row = append(row, exact(x))
-			}
-		}
-		step := ""
-		if last, ok := t.LastStep(); ok {
-			step = strconv.Itoa(last)
-		}
-		row = append(row, step, strconv.Itoa(len(t.Reports)), exact(t.Elapsed.Seconds()), strconv.Itoa(t.Attempts),
-			t.Location, t.Rule, firstLine(t.Error))
-		if err := out.Write(row); err != nil {
-			return fmt.Errorf("show: trials: %w", err)
+	err := out.Write(c.head())
+	for t := range v.Trials() {
+		if err == nil {
+			err = out.Write(c.row(t))
 		}
 	}
 	out.Flush()
-	if err := out.Error(); err != nil {
+	if err == nil {
+		err = out.Error()
+	}
+	if err != nil {
 		return fmt.Errorf("show: trials: %w", err)
 	}
 	return nil
+}
+
+// trialColumns are the columns of the table of trials.
+type trialColumns struct {
+	view tune.View
+	// params and others are the names of parameters, and of metrics besides the study's.
+	params, others []string
+	// front has the trials on the Pareto front.
+	front map[int]bool
+	// jobs says that trials are elastic jobs.
+	jobs bool
+}
+
+func newTrialColumns(v tune.View) *trialColumns {
+	trials := slices.Collect(v.Trials())
+	return &trialColumns{view: v, params: paramNames(v.Space(), trials), others: allMetrics(v.Metric(), trials), front: onFront(v), jobs: elastic(trials)}
+}
+
+// head are the names of the columns.
+func (c *trialColumns) head() []string {
+	head := []string{"trial", "state"}
+	for _, p := range c.params {
+		head = append(head, "param/"+p)
+	}
+	metric := c.view.Metric()
+	head = append(head, metric, "last "+metric)
+	if several(c.view) {
+		head = append(head, "front")
+	}
+	if len(c.view.Constraints()) > 0 {
+		head = append(head, "violation")
+	}
+	head = append(head, c.others...)
+	if c.jobs {
+		head = append(head, replicaColumns...)
+	}
+	return append(head, "step", "reports", "seconds", "attempts", "location", "rule", "error")
+}
+
+// row are the cells of a trial.
+func (c *trialColumns) row(t *tune.Trial) []string {
+	row := []string{strconv.Itoa(t.Number), string(t.State)}
+	for _, p := range c.params {
+		value, _ := t.Params.Get(p)
+		row = append(row, exact(value))
+	}
+	last := nan
+	if r, ok := t.Last(); ok {
+		last = r.Value
+	}
+	row = append(row, exact(c.view.Result(t)), exact(last))
+	if several(c.view) {
+		row = append(row, map[bool]string{true: "yes"}[c.front[t.Number]])
+	}
+	if len(c.view.Constraints()) > 0 {
+		row = append(row, exact(c.view.Violation(t)))
+	}
+	for _, name := range c.others {
+		row = append(row, exact(newest(t, name)))
+	}
+	if c.jobs {
+		for _, x := range replicaCells(t) {
+			row = append(row, exact(x))
+		}
+	}
+	step := ""
+	if last, ok := t.LastStep(); ok {
+		step = strconv.Itoa(last)
+	}
+	return append(row, step, strconv.Itoa(len(t.Reports)), exact(t.Elapsed.Seconds()), strconv.Itoa(t.Attempts),
+		t.Location, t.Rule, firstLine(t.Error))
 }
 
 // allMetrics are all metrics but the study's, by name.

@@ -84,6 +84,7 @@ type bar struct {
 	Width      float64
 }
 
+// newReport is the report of a study by what there is now.
 func newReport(name string, v tune.View) report {
 	trials := slices.Collect(v.Trials())
 	counts := make(map[tune.State]int)
@@ -99,6 +100,22 @@ func newReport(name string, v tune.View) report {
 		r.Jobs = replicaColumns
 	}
 	front := onFront(v)
+	r.addRows(v, trials, front)
+	ranked := ranking(v)
+	r.Shown = "all trials that have a value"
+	if len(ranked) > maxLines {
+		r.Shown = fmt.Sprintf("the best %d of %d trials that have a value", maxLines, len(ranked))
+		ranked = ranked[:maxLines]
+	}
+	if len(ranked) > 0 {
+		r.addPictures(v, ranked, front)
+		r.addBars(v, ranked)
+	}
+	return r
+}
+
+// addRows adds the tables of trials.
+func (r *report) addRows(v tune.View, trials []*tune.Trial, front map[int]bool) {
 	for _, t := range trials {
 		r.Rows = append(r.Rows, r.row(v, t, front))
 	}
@@ -111,15 +128,10 @@ func newReport(name string, v tune.View) report {
 			r.Front = append(r.Front, r.row(v, t, front))
 		}
 	}
-	ranked := ranking(v)
-	r.Shown = "all trials that have a value"
-	if len(ranked) > maxLines {
-		r.Shown = fmt.Sprintf("the best %d of %d trials that have a value", maxLines, len(ranked))
-		ranked = ranked[:maxLines]
-	}
-	if len(ranked) == 0 {
-		return r
-	}
+}
+
+// addPictures adds the pictures of the trials that have a value.
+func (r *report) addPictures(v tune.View, ranked []*tune.Trial, front map[int]bool) {
 	r.Ranked = true
 	r.Stopped = slices.ContainsFunc(ranked, func(t *tune.Trial) bool { return t.State == tune.Pruned })
 	r.Predicted = slices.ContainsFunc(ranked, func(t *tune.Trial) bool { return t.Forecast() != nil })
@@ -140,6 +152,10 @@ func newReport(name string, v tune.View) report {
 			}
 		}
 	}
+}
+
+// addBars adds how much each parameter decides.
+func (r *report) addBars(v tune.View, ranked []*tune.Trial) {
 	for _, i := range Importances(v) {
 		text := fmt.Sprintf("%.1f %%", 100*i.Share)
 		if i.Trials < len(ranked) {
@@ -156,7 +172,6 @@ func newReport(name string, v tune.View) report {
 			r.Variances = append(r.Variances, x)
 		}
 	}
-	return r
 }
 
 // rounded is a time without the digits that nobody reads.

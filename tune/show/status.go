@@ -256,27 +256,50 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 	}
 	switch e.Kind {
 	case tune.EventStart:
-		at := ""
-		if e.Location != "" {
-			at = " on " + e.Location
-		}
-		if e.New {
-			return fmt.Sprintf("%s: started%s with %s", t.Name(), at, paramText(e.Params))
-		}
-		return fmt.Sprintf("%s: attempt %d started%s%s", t.Name(), e.Attempt, at, continuation(e))
+		return startLine(t, e)
 	case tune.EventReport:
-		x, ok := e.Metrics.Get(v.Metric())
-		if !ok || several(v) || v.Violation(t) > 0 || v.Score(x) <= v.Score(s.value) { // s.value is NaN, the worst, before the first
-			return ""
-		}
-		s.value = x
-		if s.best == t.Number {
-			return "" // it was told, and how far it comes is told when it ends
-		}
-		s.best = t.Number
-		return fmt.Sprintf("%s: best so far, %s %s at step %d", t.Name(), v.Metric(), valueText(x), e.Step)
+		return s.reportLine(v, t, e)
 	}
-	if !t.State.Final() && e.Outcome != tune.Broke {
+	return endLine(v, t, e)
+}
+
+// startLine says that an attempt has started.
+func startLine(t *tune.Trial, e tune.Event) string {
+	at := ""
+	if e.Location != "" {
+		at = " on " + e.Location
+	}
+	if e.New {
+		return fmt.Sprintf("%s: started%s with %s", t.Name(), at, paramText(e.Params))
+	}
+	return fmt.Sprintf("%s: attempt %d started%s%s", t.Name(), e.Attempt, at, continuation(e))
+}
+
+// reportLine says that a trial has become the best; "" if it has not, or was before: how far it
+// comes is told when it ends.
+func (s *Status) reportLine(v tune.View, t *tune.Trial, e tune.Event) string {
+	x, ok := e.Metrics.Get(v.Metric())
+	if !ok || several(v) || v.Violation(t) > 0 || v.Score(x) <= v.Score(s.value) { // s.value is NaN, the worst, before the first
+		return ""
+	}
+	s.value = x
+	if s.best == t.Number {
+		return ""
+	}
+	s.best = t.Number
+	return fmt.Sprintf("%s: best so far, %s %s at step %d", t.Name(), v.Metric(), valueText(x), e.Step)
+}
+
+// endLine says that an attempt has failed, or a trial has ended; "" if it goes on.
+func endLine(v tune.View, t *tune.Trial, e tune.Event) string {
+	if e.Outcome == tune.Broke {
+		text := fmt.Sprintf("%s: attempt %d failed (%s): %s", t.Name(), e.Attempt, e.Failure, firstLine(e.Error))
+		if e.Retry {
+			text += "; tried again"
+		}
+		return text
+	}
+	if !t.State.Final() {
 		return ""
 	}
 	text := fmt.Sprintf("%s: %s", t.Name(), t.State)
@@ -288,13 +311,7 @@ func (s *Status) line(v tune.View, e tune.Event) string {
 			}
 		}
 	}
-	switch {
-	case e.Outcome == tune.Broke:
-		text = fmt.Sprintf("%s: attempt %d failed (%s): %s", t.Name(), e.Attempt, e.Failure, firstLine(e.Error))
-		if e.Retry {
-			text += "; tried again"
-		}
-	case t.Rule != "":
+	if t.Rule != "" {
 		text += " (" + t.Reason() + ")"
 	}
 	return text
