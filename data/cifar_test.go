@@ -140,7 +140,9 @@ func TestADamagedArchiveIsAnError(t *testing.T) {
 	files, contents := smallCIFAR()
 	good := archiveOf(t, files, contents)
 	path := filepath.Join(t.TempDir(), "a.tar.gz")
-	for n := 0; n < len(good)-8; n += 97 { // the last 8 bytes are gzip's own check
+
+	// The last 8 bytes are gzip's own check.
+	for n := 0; n < len(good)-8; n += 97 {
 		writeFile(t, path, good[:n])
 		if _, _, err := loadCIFAR(path, files); err == nil || !strings.Contains(err.Error(), path) {
 			t.Errorf("cut to %d of %d bytes: got error %v, want one that names the file", n, len(good), err)

@@ -36,7 +36,9 @@ func ExampleOpenTokens() {
 	defer tokens.Close()
 	fmt.Println(tokens.NumTokens(), "tokens,", tokens.Len(), "windows")
 	inputs, targets := make([]int32, 4), make([]int32, 4)
-	for i := range tokens.Len() { // a training run takes the order of a sampler
+
+	// A training run takes the order of a sampler.
+	for i := range tokens.Len() {
 		if err := tokens.ReadPair(ctx, i, inputs, targets); err != nil {
 			fmt.Println(err)
 			return

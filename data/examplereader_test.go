@@ -202,7 +202,9 @@ func TestCloseEndsReadsUnderWay(t *testing.T) {
 		}
 		synctest.Wait()
 		l.Close()
-	}) // the bubble ends only when no goroutine is left
+
+		// The bubble ends only when no goroutine is left.
+	})
 }
 
 // Close of a loader returns only when no reader uses the data set any more, so that the caller may

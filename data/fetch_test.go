@@ -24,7 +24,10 @@ type mirror struct {
 	body   []byte
 	mu     sync.Mutex // guards what follows
 	ranges []string
-	cut    int  // close the connection after so many bytes, once
+
+	// cut closes the connection after so many bytes, once.
+	cut int
+
 	deaf   bool // ignores ranges
 	status int
 }

@@ -255,7 +255,9 @@ func TestCloseStopsAllGoroutinesAndBuffersAreBounded(t *testing.T) {
 		if _, err := l.Next(t.Context()); !errors.Is(err, ErrClosed) {
 			t.Errorf("Next after Close: got %v, want %v", err, ErrClosed)
 		}
-	}) // the bubble ends only when no goroutine is left
+
+		// The bubble ends only when no goroutine is left.
+	})
 }
 
 func TestNextGivesUpWithItsContextAndGoesOnWithAnother(t *testing.T) {

@@ -128,7 +128,9 @@ func TestMixSmoothsTargets(t *testing.T) {
 
 func TestMixMixesWideLabels(t *testing.T) {
 	_, mixed := unmixed(t, &drawing{counting: counting{n: 4}, width: 2}, LoaderConfig{BatchSize: 4, Mix: Mix{Mixup: 1}})
-	for k := range 3 { // image k has the labels k and k+1, the next one more by 1
+
+	// Image k has the labels k and k+1, the next one more by 1.
+	for k := range 3 {
 		a, b := mixed[0].Targets[2*k]-float32(k), mixed[0].Targets[2*k+1]-float32(k+1)
 		if !(a > 0 && a < 1) || math.Abs(float64(a-b)) > 1e-5 {
 			t.Errorf("image %d: got labels %v, want both moved alike towards the next image's", k, mixed[0].Targets[2*k:2*k+2])

@@ -56,7 +56,9 @@ func TestCIFAR10LoadsFromItsArchive(t *testing.T) {
 		t.Errorf("first labels: got %d and %d, want 6 and 3", train.Label(0), test.Label(0))
 	}
 	var sum [3]float64
-	const every = 25 // one image in so many is enough for two digits
+
+	// One image in so many is enough for two digits.
+	const every = 25
 	for i := 0; i < train.Len(); i += every {
 		for k, p := range train.Pixels(i) {
 			sum[k/1024] += float64(p)
@@ -72,7 +74,9 @@ func TestCIFAR10LoadsFromItsArchive(t *testing.T) {
 
 func TestMNISTLoadsFromItsFiles(t *testing.T) {
 	path, images, first := realData(t, "mnist"), 60_000, 5
-	if raceEnabled { // unpacking 60,000 images takes long: those of the test set are in both places
+
+	// Unpacking 60,000 images takes long. Those of the test set are in both places.
+	if raceEnabled {
 		path, images, first = linked(t, path, "t10k", "t10k"), 10_000, 7
 	}
 	train, test, err := LoadMNIST(path)

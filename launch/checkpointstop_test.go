@@ -45,10 +45,12 @@ func (j *fitJob) awaitRecords(t *testing.T) {
 func TestAJobStopsWithACheckpointAndGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name    string
-		flags   []string
-		by      string
-		workers int // of the second run; 0: none
+		name  string
+		flags []string
+		by    string
+
+		// workers is that of the second run; 0: there is none.
+		workers int
 	}{
 		{"SIGUSR1", nil, "SIGUSR1", 3},
 		{"elastic, with backups", []string{"--elastic-training-enabled", "--backups", "1", "-s", "2"}, "SIGUSR1", 2},

@@ -55,7 +55,9 @@ func trainUntilStopped() (err error) {
 		}
 		err = kvstore.Leave(kv, err)
 	}()
-	const weight, flags = "weight", "flags" // flags: a change is pending, and stop
+
+	// flags has two values: a change is pending, and stop.
+	const weight, flags = "weight", "flags"
 	ones, sum := make([]float32, 1000), make([]float32, 1000)
 	for i := range ones {
 		ones[i] = 1
@@ -106,7 +108,8 @@ func trainUntilStopped() (err error) {
 			return nil
 		}
 		if seen[0] > 0 {
-			change, err := job.AwaitPending(ctx) // another worker may have heard of it before
+			// Another worker may have heard of it before.
+			change, err := job.AwaitPending(ctx)
 			if err != nil {
 				return err
 			}
@@ -231,7 +234,9 @@ func TestEditsOfHostWorkerChangeARunningJob(t *testing.T) {
 	j.awaitTimes(t, "| begins as 2 of 3, joined true", 2)
 	j.await(t, "worker 2  | removed from the job")
 	j.edit(t, "localhost slots=2\n")
-	j.awaitTimes(t, "worker 2  | removed from the job", 2) // its rank was that of the one that it replaced
+
+	// Its rank was that of the one that it replaced.
+	j.awaitTimes(t, "worker 2  | removed from the job", 2)
 	j.await(t, "worker 1  | goes on as 1 of 2")
 	j.finish(t)
 	j.wantOutput(t, "Launching new worker jobs: on 127.0.0.2\n", "Launching new worker jobs: on 127.0.0.3\n", "exit 0, removed")
@@ -251,7 +256,9 @@ func TestKilledWorkerIsLostAndComesAgain(t *testing.T) {
 	j.await(t, "| begins as 1 of 2, joined true")
 	j.finish(t)
 	j.wantOutput(t, "worker 1 on localhost was lost", "signal 9 (killed), lost, the job went on")
-	j.wantLog(t, "") // the host had another worker all the time
+
+	// The host had another worker all the time.
+	j.wantLog(t, "")
 }
 
 func TestLostHostIsLogged(t *testing.T) {

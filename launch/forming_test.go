@@ -43,7 +43,9 @@ func TestProcessesKilledBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 			kill(t, j.worker(t, 1))
 			j.awaitTimes(t, "registered: worker 1 on ", 2)
 			j.awaitTimes(t, "registered: server 0 on ", 2)
-			kill(t, j.process(t, "scheduler", 0)) // it goes on with those who had registered
+
+			// It goes on with those who had registered.
+			kill(t, j.process(t, "scheduler", 0))
 			kill(t, j.worker(t, 1))
 			j.await(t, "scheduler on localhost listens again at ")
 			j.awaitTimes(t, "registered: worker 1 on ", 3)

@@ -165,7 +165,9 @@ func runAgentsInContainers(t *testing.T, podman *podmantest.Podman, image string
 	if code := agents[2].exit(t); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("the container of an agent that got SIGTERM ended with %d, want 143", code)
 	}
-	signal("launcher", "TERM") // as the kubelet does it
+
+	// The kubelet does it in this way.
+	signal("launcher", "TERM")
 	if code := l.exit(t); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("after SIGTERM launch ended with %d, want 143", code)
 	}

@@ -92,7 +92,9 @@ func TestKilledLauncherLeavesNoSecretAndNoFile(t *testing.T) {
 		name  string
 		until func(t *testing.T, l *launcher, tmp string)
 		agent bool // is killed, too
-		early bool // no process of the job need be there
+
+		// early says that no process of the job need be there.
+		early bool
 	}{
 		{name: "its folder was made", early: true, until: func(t *testing.T, l *launcher, tmp string) { awaitFile(t, filepath.Join(tmp, "*launch-*")) }},
 		{name: "its record is written", early: true, until: func(t *testing.T, l *launcher, tmp string) {

@@ -72,7 +72,9 @@ type launcher struct {
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
-	on chan struct{} // gets something at each write, if there is room
+
+	// on gets something at each write, if there is room.
+	on chan struct{}
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -129,7 +131,9 @@ func startCommand(t *testing.T, stdout *os.File, cmd *exec.Cmd, dir string, env 
 	if program != launchProgram {
 		l.Env = append(os.Environ(), asLauncher+"=1")
 	}
-	l.records = t.TempDir() // no record of a test stands among the user's
+
+	// No record of a test stands among the user's.
+	l.records = t.TempDir()
 	l.Env = append(append(l.Environ(), "XDG_RUNTIME_DIR="+l.records), env...)
 	l.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	l.WaitDelay = time.Second

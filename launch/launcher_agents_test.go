@@ -266,7 +266,9 @@ func TestAgentsGoOnWithTheNextLauncher(t *testing.T) {
 	if code := l.exit(t); code != 143 {
 		t.Errorf("exit code %d, want 143", code)
 	}
-	l = a.launch(t, "-n", "1", "-s", "1", "--agents", "1", "kill -9 $$; true") // as the kernel does when memory is short
+
+	// The kernel does so when memory is short.
+	l = a.launch(t, "-n", "1", "-s", "1", "--agents", "1", "kill -9 $$; true")
 	if code := l.exit(t); code != 137 {
 		t.Errorf("exit code %d, want 137", code)
 	}

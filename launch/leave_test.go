@@ -42,9 +42,15 @@ const fitFast = "FIT_FAST"
 
 // Further variables of such a worker.
 const (
-	fitExamples = "FIT_EXAMPLES" // how many there are; none: 400
-	fitSave     = "FIT_SAVE"     // a checkpoint after every so many steps
-	fitFinal    = "FIT_FINAL"    // "flag", or the path of a file that it needs: what it finds wrong before it joins
+	// fitExamples is how many there are; none: 400.
+	fitExamples = "FIT_EXAMPLES"
+
+	// fitSave asks for a checkpoint after every so many steps.
+	fitSave = "FIT_SAVE"
+
+	// fitFinal is "flag", or the path of a file that it needs: what it finds wrong before it joins.
+	fitFinal = "FIT_FINAL"
+
 	// fitDies is the path of a file. A worker that finds none there makes one and kills itself:
 	// before Fit, or with fitSave after the first checkpoint.
 	fitDies = "FIT_DIES"
@@ -248,7 +254,9 @@ func TestAHostWhoseWorkersGetSIGTERMLeavesTheJob(t *testing.T) {
 	j.await(t, "worker 4  | step ")
 	j.term(t, 4)
 	j.term(t, 3)
-	j.awaitTimes(t, "| left the job", 2) // whoever goes last may have another rank by then
+
+	// Whoever goes last may have another rank by then.
+	j.awaitTimes(t, "| left the job", 2)
 	j.end(t, 0, 3)
 	j.wantLog(t, "0 ADDED 127.0.0.2 #\n1 REMOVED 127.0.0.2 #\n")
 	if b, err := os.ReadFile(filepath.Join(j.dir, "host_worker")); err != nil || strings.Contains(string(b), "127.0.0.2") {
@@ -301,7 +309,9 @@ func testHostTakenAway(t *testing.T, all bool) {
 	if err := syscall.Kill(agent, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	j.awaitTimes(t, "| left the job", 2) // whoever goes last may have another rank by then
+
+	// Whoever goes last may have another rank by then.
+	j.awaitTimes(t, "| left the job", 2)
 	j.end(t, 0, 2)
 	j.wantLog(t, fmt.Sprintf("0 REMOVED %s #\n", j.host(s, 1)))
 	if strings.Contains(j.stderr.String(), "was lost") {
@@ -317,7 +327,9 @@ func TestAJobThatNeedsTheWorkerThatGetsSIGTERMStops(t *testing.T) {
 		at := time.Now()
 		j.term(t, 1)
 		j.end(t, 143, 0)
-		if took := time.Since(at); took > 8*time.Second { // far less than the launcher waits for a worker that might join
+
+		// This is far less than the launcher waits for a worker that might join.
+		if took := time.Since(at); took > 8*time.Second {
 			t.Errorf("%q: the job ended %s after the signal", flags, took)
 		}
 		if n := strings.Count(j.stdout.String(), "| stopped\n"); n != 3 {

@@ -128,7 +128,9 @@ func TestInterruptDoesNotWaitForAReader(t *testing.T) {
 	go func() { cmd.Wait(); close(done) }()
 	defer func() { cmd.Process.Kill(); <-done }()
 	head := make([]byte, 4096)
-	for got := 0; got < 64<<10; { // the workers write; from here on nobody reads
+
+	// The workers write, and from here on nobody reads.
+	for got := 0; got < 64<<10; {
 		n, err := r.Read(head)
 		if err != nil {
 			t.Fatal(err)
@@ -188,7 +190,9 @@ func TestStoppedLauncherKeepsItsLocalJob(t *testing.T) {
 	l := startLauncher(t, "", "-n", "1", "--host-timeout", "1001ms", "echo ready; until [ -e "+file+" ]; do sleep 0.05; done; "+self(t))
 	l.await(t, "| ready")
 	l.Process.Signal(syscall.SIGSTOP)
-	time.Sleep(1500 * time.Millisecond) // longer than any silence that an agent would forgive
+
+	// This is longer than any silence that an agent would forgive.
+	time.Sleep(1500 * time.Millisecond)
 	l.Process.Signal(syscall.SIGCONT)
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -229,7 +233,9 @@ func TestSecretsAreOnNoCommandLineAndInNoLog(t *testing.T) {
 			}
 		}
 	}
-	if len(secrets) != 4 { // one for all; scheduler, server and worker have a key each
+
+	// There is one for all, and scheduler, server and worker have a key each.
+	if len(secrets) != 4 {
 		t.Fatalf("got %d secrets, want 4", len(secrets))
 	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")

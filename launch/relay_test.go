@@ -11,14 +11,21 @@ import (
 // A relay stands between an agent and its launcher, and can cut what passes it.
 type relay struct {
 	listener net.Listener
-	target   func() string // host:port of the launcher; empty: it is not known yet
-	all      sync.WaitGroup
-	dialled  chan struct{} // gets something at each new connection, if there is room
+
+	// target is host:port of the launcher; empty: it is not known yet.
+	target func() string
+
+	all sync.WaitGroup
+
+	// dialled gets something at each new connection, if there is room.
+	dialled chan struct{}
 
 	mu      sync.Mutex // guards the rest
 	conns   map[net.Conn]bool
-	refuses bool          // new connections are closed at once
-	flows   chan struct{} // closed: bytes pass
+	refuses bool // new connections are closed at once
+
+	// flows is closed while bytes pass.
+	flows chan struct{}
 }
 
 // newRelay makes a relay on an address of this machine; it ends with the test.

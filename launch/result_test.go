@@ -34,15 +34,20 @@ func TestTheResultTellsHowTheJobEnded(t *testing.T) {
 	needProc(t)
 	wait := "sleep 1000 & wait"
 	for _, tc := range []struct {
-		name    string
-		flags   []string
-		script  string
-		signal  syscall.Signal // sent to launch once a worker says that it is ready
+		name   string
+		flags  []string
+		script string
+
+		// signal is sent to launch once a worker says that it is ready.
+		signal syscall.Signal
+
 		code    int
 		phase   string
 		failure control.Code
 		culprit *control.Cause
-		fates   []control.Fate // of scheduler, server and two workers
+
+		// fates are those of scheduler, server and two workers.
+		fates []control.Fate
 	}{
 		{"well", nil, "if [ $PARAGON_RANK = 0 ]; then echo loss=0.5 acc=nan step=3; else echo loss=0.9 step=4; fi", 0, 0, control.Forming, "", nil, []control.Fate{control.FateStopped, control.FateStopped, control.FateEnded, control.FateEnded}},
 		{"a worker fails", nil, "if [ $PARAGON_RANK = 1 ]; then echo no data >&2; exit 3; fi; " + wait, 0, 3, control.Forming, control.ProcessFailed,

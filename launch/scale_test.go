@@ -21,7 +21,9 @@ func TestTheNumberOfWorkersIsScaled(t *testing.T) {
 	j.wantCtl(t, 1, `cannot scale to 5 workers: want at most 4 \(--max-workers\)`, "scale", "5")
 	j.wantCtl(t, 1, `host 127\.0\.0\.9 is not one of the job's hosts`, "scale", "localhost=1,127.0.0.9=1")
 	j.wantCtl(t, 0, `^the job has 4 workers\n$`, "scale", "--wait", "4")
-	j.await(t, "begins as 3 of 4, joined true") // of two that join at once, either may get the higher rank; its line's name may be older
+
+	// Of two that join at once, either may get the higher rank, and its line's name may be older.
+	j.await(t, "begins as 3 of 4, joined true")
 	j.wantCtl(t, 0, `(?m)^scale: 4 wanted, 4 present, reached$`, "status")
 	j.awaitHosts(t, "localhost slots=4\n")
 	j.wantCtl(t, 0, `^the job has 4 workers\n$`, "scale", "--wait", "4") // again
@@ -60,9 +62,11 @@ func TestScaleSurvivesAKilledWorker(t *testing.T) {
 // again, once.
 func TestScaleWaitAsksAgainAfterALoss(t *testing.T) {
 	for name, c := range map[string]struct {
-		states []string // that the status has, one after the other
-		asked  int      // how often workers are asked for
-		fails  bool
+		// states are those that the status has, one after the other.
+		states []string
+
+		asked int // how often workers are asked for
+		fails bool
 	}{
 		"reached":                    {[]string{control.ScaleUnderWay, control.ScaleReached}, 1, false},
 		"lost at once":               {[]string{control.ScaleTooFew, control.ScaleUnderWay, control.ScaleReached}, 2, false},
@@ -219,7 +223,9 @@ func TestWorkersAreScaledOverSSH(t *testing.T) {
 	j := startElasticHosts(t, s, d(0)+" slots=1\n"+d(1)+" slots=1\nno-such-host.invalid slots=1\n"+d(2)+" slots=2\n", 1)
 	j.wantCtl(t, 1, `no free slot for 1 of 6 workers: the hosts have `+d(0)+` 1 of 1 slots taken, `, "scale", "6")
 	j.wantCtl(t, 1, `host `+d(1)+` has no free slot: 2 workers are wanted, and it has slots=1`, "scale", d(1)+"=2")
-	j.wantCtl(t, 0, `^the job has 2 workers\n$`, "scale", "--wait", "2") // one at a time, since hosts are logged as they become ready
+
+	// It goes one at a time, since hosts are logged as they become ready.
+	j.wantCtl(t, 0, `^the job has 2 workers\n$`, "scale", "--wait", "2")
 	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
 	j.wantCtl(t, 0, `^the job has 2 workers `, "scale", "--wait", d(2)+"=2") // it moves, and trains meanwhile
 	j.await(t, d(0)+" has left the job")
@@ -227,7 +233,9 @@ func TestWorkersAreScaledOverSSH(t *testing.T) {
 	j.awaitHosts(t, d(2)+" slots=2\n")
 	j.wantCtl(t, 0, `^the job has 3 workers\n$`, "scale", "--wait", "3")
 	j.awaitHosts(t, d(2)+" slots=2\n"+d(0)+"\n")
-	j.wantCtl(t, 0, ` REMOVED\n$`, "remove", "--wait", d(2)) // by name: no worker is started there again
+
+	// The host is removed by name, so that no worker is started there again.
+	j.wantCtl(t, 0, ` REMOVED\n$`, "remove", "--wait", d(2))
 	j.wantCtl(t, 1, `no free slot for 1 of 4 workers: .*`+d(2)+" was removed", "scale", "4")
 	j.wantCtl(t, 1, `\d of 3 workers: host no-such-host\.invalid: .*; no other host has a free slot`, "scale", "--wait", "3")
 	j.wantCtl(t, 0, `(?m)^scale: 3 wanted, \d present, too few \(host no-such-host`, "status")
@@ -237,7 +245,9 @@ func TestWorkersAreScaledOverSSH(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got []string // hosts that come or go together do so in any order
+
+	// Hosts that come or go together do so in any order.
+	var got []string
 	for line := range strings.Lines(string(b)) {
 		got = append(got, strings.Join(strings.Fields(line)[1:3], " "))
 	}

@@ -17,10 +17,17 @@ import (
 // A site is some hosts that one start method reaches, all of them this machine, and a folder to
 // launch from.
 type site struct {
-	dir     string
-	hosts   []string // as host_worker names them
-	homes   []string // folders in which nothing of a job may stay, besides the agent's program
-	secrets []string // that the start method itself has, beside those of the job
+	dir string
+
+	// hosts are as host_worker names them.
+	hosts []string
+
+	// homes are folders in which nothing of a job may stay, besides the agent's program.
+	homes []string
+
+	// secrets are those that the start method itself has, beside those of the job.
+	secrets []string
+
 	// flags are launch's for a job that begins with the first hosts.
 	flags func(first int) []string
 	// env are more variables for launch, after flags was called.
@@ -115,7 +122,8 @@ func (s *site) elastic(t *testing.T, first int, flags ...string) *elasticJob {
 
 // sshSite has hosts that ssh reaches.
 func sshSite(t *testing.T, hosts int) *site {
-	sshtest.Cluster(t) // the agents run in make test; other tests there use ssh
+	// The agents run in make test, where other tests use ssh.
+	sshtest.Cluster(t)
 	c := newHosts(t, hosts)
 	s := &site{dir: c.dir, homes: []string{c.Home}}
 	for _, a := range c.Addresses {
@@ -130,7 +138,9 @@ func sshSite(t *testing.T, hosts int) *site {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(string(b), s.hosts[i]) { // else launch is about to take a host out that has just left
+
+			// Otherwise launch is about to take a host out that has just left.
+			if !strings.Contains(string(b), s.hosts[i]) {
 				j.edit(t, string(b)+s.hosts[i]+"\n")
 				return
 			}

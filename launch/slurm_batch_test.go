@@ -89,7 +89,10 @@ func TestBatchJobsOnSlurm(t *testing.T) {
 		if want := "n3-" + joining + " joined the job"; !strings.Contains(c.Output(id), want) {
 			t.Errorf("the output has no %q:\n%s", want, c.Output(id))
 		}
-		c.Run(t, "scancel", "--signal=TERM", joining) // as Slurm does before its time limit; the workers get it, too, and this one knows no SIGTERM
+
+		// As Slurm does before its time limit; the workers get it, too, and this one knows no
+		// SIGTERM.
+		c.Run(t, "scancel", "--signal=TERM", joining)
 		c.AwaitOutput(t, id, "worker 0  | goes on as 0 of 2")
 		c.Await(t, joining, "FAILED")
 		if got := c.Field(joining, "ExitCode"); got != "143:0" {
@@ -100,7 +103,9 @@ func TestBatchJobsOnSlurm(t *testing.T) {
 		if err := os.WriteFile(stop, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.AwaitOutput(t, id, "worker 0  | done as 0 of 1") // Slurm calls it COMPLETED only once it has found out about n2
+
+		// Slurm calls it COMPLETED only once it has found out about n2.
+		c.AwaitOutput(t, id, "worker 0  | done as 0 of 1")
 		left(t, id)
 	})
 }

@@ -23,9 +23,13 @@ func TestSlurmRequeuesAJobThatStoppedWithACheckpoint(t *testing.T) {
 	}
 	id := c.Batch(t, string(script))
 	c.AwaitOutput(t, id, "step 4 of epoch 0")
-	c.Run(t, "scancel", "--signal=USR1", id) // to the steps, whose agents it is not for
+
+	// The signal goes to the steps, whose agents it is not for.
+	c.Run(t, "scancel", "--signal=USR1", id)
 	c.AwaitOutput(t, id, "step 6 of epoch 0")
-	c.Run(t, "scancel", "--signal=USR1", "--batch", id) // as Slurm does before the time limit
+
+	// Slurm does so before the time limit.
+	c.Run(t, "scancel", "--signal=USR1", "--batch", id)
 	c.AwaitOutput(t, id, "launch: stopped with a checkpoint after ")
 	if err := os.WriteFile(fast, nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -120,7 +120,9 @@ func TestANodeWhoseAgentWasKilledComesAgain(t *testing.T) {
 	j.wantCtl(t, 0, ` REMOVED\n$`, "remove", "--wait", "n2")
 	j.wantCtl(t, 0, ` ADDED\n$`, "add", "--wait", "n2")
 	j.finish(t)
-	if !strings.Contains(j.stderr.String(), "node n2: starting its agent again") { // once or twice: the agent of a removed host may not have ended yet
+
+	// The line comes once or twice: the agent of a removed host may not have ended yet.
+	if !strings.Contains(j.stderr.String(), "node n2: starting its agent again") {
 		t.Error("nothing says that the agent was started again")
 	}
 }

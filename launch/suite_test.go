@@ -126,7 +126,9 @@ func TestKilledLauncherLeavesNoProcessAndNoSecretOnAnyHost(t *testing.T) {
 	onEachSite(t, 2, func(t *testing.T, s *site) {
 		l, job := s.stubbornJob(t, "--on-worker-loss", "shrink")
 		secrets := secretsOf(job)
-		if len(secrets) < 6 { // one for all, and a key for each of five
+
+		// There is one for all, and a key for each of five.
+		if len(secrets) < 6 {
 			t.Fatalf("the job's processes have %d secrets, want 6", len(secrets))
 		}
 		secrets = append(secrets, s.secrets...)
@@ -200,7 +202,9 @@ func TestSilentLauncherLeavesNoProcessOnAnyHost(t *testing.T) {
 	onEachSite(t, 2, func(t *testing.T, s *site) {
 		l, job := s.stubbornJob(t)
 		at := time.Now()
-		l.Process.Signal(syscall.SIGSTOP) // no more pings, and no connection closes
+
+		// There are no more pings, and no connection closes.
+		l.Process.Signal(syscall.SIGSTOP)
 		defer l.Process.Signal(syscall.SIGCONT)
 		// The last ping came up to half a second ago. The scheduler is here, where a
 		// launcher may be stopped.

@@ -13,7 +13,9 @@ func Example() {
 	test := []transform.Transform{transform.Resize(256), transform.CenterCrop(224)}
 	for _, transforms := range [][]transform.Transform{train, test} {
 		img := &transform.Image{Width: 500, Height: 375, Channels: 3, Pix: make([]uint8, 500*375*3)}
-		draw := rand.New(rand.NewPCG(1, 2)) // of the seed, the epoch and the index of the example
+
+		// The source is drawn from the seed, the epoch and the index of the example.
+		draw := rand.New(rand.NewPCG(1, 2))
 		for _, t := range transforms {
 			var err error
 			if img, err = t.Apply(img, draw); err != nil {

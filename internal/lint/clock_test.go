@@ -79,7 +79,8 @@ func wallTimes(set *token.FileSet, f *ast.File) (found []string) {
 			name = "time." + name
 		}
 		if of != nil && of.Name == "time" && name == "Unix" && !slices.ContainsFunc(call.Args, func(a ast.Expr) bool { _, lit := a.(*ast.BasicLit); return !lit }) {
-			return true // a time that has passed by every clock
+			// The time has passed by every clock.
+			return true
 		}
 		if slices.Contains(wallCalls, name) || name == "Round" && len(call.Args) == 1 && isZero(call.Args[0]) {
 			found = append(found, fmt.Sprintf("%s: %s", set.Position(call.Pos()), name))

@@ -17,17 +17,26 @@ import (
 
 // A sourceText is what the code has that documents name.
 type sourceText struct {
-	packages map[string]*packageNames // public packages, by the last part of their paths
-	words    map[string]bool          // string literals that are one word: names of flags, commands and variables
-	literals strings.Builder          // all string literals, one on each line; what is filled in is a hole
-	files    int
+	// packages are public ones, by the last part of their paths.
+	packages map[string]*packageNames
+
+	// words are string literals that are one word: names of flags, commands and variables.
+	words map[string]bool
+
+	// literals are all string literals, one on each line. What is filled in is a hole.
+	literals strings.Builder
+
+	files int
 }
 
 // packageNames are the exported names of a package.
 type packageNames struct {
 	top     map[string]bool            // functions, types, constants and variables
 	members map[string]map[string]bool // fields and methods, by type
-	embeds  map[string][]string        // types of the package that a type embeds
+
+	// embeds are the types of the package that a type embeds.
+	embeds map[string][]string
+
 	// aliases are the types of other packages that names of this one stand for, as package and
 	// name.
 	aliases map[string][2]string
@@ -88,7 +97,8 @@ func unverb(text string) string {
 }
 
 func (s *sourceText) addLiterals(f *ast.File) {
-	var text func(e ast.Expr) string // of a sum of literals
+	// text is that of a sum of literals.
+	var text func(e ast.Expr) string
 	text = func(e ast.Expr) string {
 		switch e := e.(type) {
 		case *ast.BasicLit:
@@ -258,7 +268,8 @@ func (s *sourceText) unknownNames(page string) (missing []string) {
 		}
 		switch {
 		case block == "go.":
-			code, _, _ := strings.Cut(line, "//") // a comment has what it was in the other system
+			// A comment has what it was in the other system.
+			code, _, _ := strings.Cut(line, "//")
 			missing = append(missing, s.unknown(code)...)
 			continue
 		case block != "":

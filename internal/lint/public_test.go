@@ -21,7 +21,9 @@ func leaks(set *token.FileSet, f *ast.File) (found []string) {
 	if f.Name.Name == "main" {
 		return nil
 	}
-	hidden := map[string]string{} // paths of internal packages by the name in this file
+
+	// hidden has paths of internal packages by the name in this file.
+	hidden := map[string]string{}
 	for _, spec := range f.Imports {
 		p, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {

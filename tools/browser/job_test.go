@@ -120,7 +120,9 @@ func TestPageOfAThousandWorkers(t *testing.T) {
 	t.Logf("an update of 1,024 workers takes %.1f ms", took)
 	p.Press("/")
 	p.WaitFor(`document.activeElement.id === "workers-filter"`)
-	browser.Eval[string](p, `document.activeElement.value = ""`) // the protocol sends a character of its own besides the key that the page has taken
+
+	// The protocol sends a character of its own besides the key that the page has taken.
+	browser.Eval[string](p, `document.activeElement.value = ""`)
 	p.Press("d517")
 	p.WaitFor(`document.querySelectorAll("#workers tbody tr").length === 1 && document.querySelector("#workers tbody tr").textContent.includes("517")`)
 	p.Screenshot("page-thousand")

@@ -21,7 +21,10 @@ const hostile = `<img src=x onerror="document.title='pwned'">`
 // one has failed.
 type paintedSearch struct {
 	trials int
-	bad    string // a text in names and values, if not empty
+
+	// bad is a text in names and values, if it is not empty.
+	bad string
+
 	// predicted says that a rule predicts how trials end, and stops them by it.
 	predicted bool
 
@@ -412,7 +415,9 @@ func TestSearchPageOfTenThousandTrials(t *testing.T) {
 	page.WaitFor(`window.frames40 !== undefined`)
 	frames := browser.Eval[[]float64](page, `window.frames40`)
 	t.Logf("10,000 trials: an update takes %.1f ms, a step of a brush %.1f ms, frames while brushing %.1f ms (median) and %.1f ms (longest)", update, brush, frames[len(frames)/2], frames[len(frames)-1])
-	if middle := frames[len(frames)/2]; update > 100 || brush > 100 || middle > 100 { // one long frame may be another process's fault
+
+	// One long frame may be another process's fault.
+	if middle := frames[len(frames)/2]; update > 100 || brush > 100 || middle > 100 {
 		t.Errorf("an update takes %.1f ms, a step of a brush %.1f ms, a frame while brushing %.1f ms, want at most 100 ms", update, brush, middle)
 	}
 	page.WaitFor(`document.querySelector(".parallel").dataset.drawn > 0`)

@@ -29,7 +29,9 @@ func needRelease(t *testing.T) {
 
 // A sourceFile is a file of a module as its zip has it.
 type sourceFile struct {
-	name string // in the module
+	// name is that in the module.
+	name string
+
 	path string
 }
 
@@ -43,7 +45,10 @@ func (f sourceFile) Open() (io.ReadCloser, error) {
 type release struct {
 	used  []Module
 	proxy string // its URL
-	cache string // GOMODCACHE: this machine's, but for modules of the repository
+
+	// cache is GOMODCACHE: this machine's, but for modules of the repository.
+	cache string
+
 	// others is the GOPROXY of this machine.
 	others string
 }
@@ -59,14 +64,18 @@ func newRelease(t *testing.T) *release {
 	if err != nil {
 		t.Skipf("the files of a release are those that git has: %v", err)
 	}
-	borders := []string{} // folders of modules, with a slash at the end
+
+	// borders are folders of modules, with a slash at the end.
+	borders := []string{}
 	for _, m := range used[1:] {
 		borders = append(borders, m.Folder+"/")
 	}
 	for _, a := range apart {
 		borders = append(borders, strings.TrimPrefix(filepath.ToSlash(a), root+"/")+"/")
 	}
-	files := map[string][]modzip.File{} // by module's folder
+
+	// files are by module's folder.
+	files := map[string][]modzip.File{}
 	for _, name := range strings.Split(strings.TrimSuffix(out, "\x00"), "\x00") {
 		if info, err := os.Lstat(filepath.Join(root, name)); err != nil || !info.Mode().IsRegular() {
 			continue // removed, and not committed yet
@@ -116,7 +125,9 @@ func overlay(t *testing.T) string {
 	out, err := run(root, nil, "go", "env", "GOMODCACHE")
 	must(t, err)
 	from, to := strings.TrimSpace(out), t.TempDir()
-	t.Cleanup(func() { // Go makes the folders of a cache read-only
+
+	// Go makes the folders of a cache read-only.
+	t.Cleanup(func() {
 		_ = filepath.WalkDir(to, func(file string, d os.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				_ = os.Chmod(file, 0o755)
@@ -271,8 +282,12 @@ func TestLaunchIsInstalledFromARelease(t *testing.T) {
 func TestModulesBuildAlone(t *testing.T) {
 	needRelease(t)
 	r := newRelease(t)
-	tested := map[string]string{"launch": "./internal/...", "checkpoint/bucket": "./...", "data/formats": "./...", "tools": "./docgen"} // short ones: the workspace's run tests all
-	for _, m := range r.used[1:] {                                                                                                      // make testmodules tests the root's by itself
+
+	// These are short: the workspace's run tests all.
+	tested := map[string]string{"launch": "./internal/...", "checkpoint/bucket": "./...", "data/formats": "./...", "tools": "./docgen"}
+
+	// The target testmodules tests the root's by itself.
+	for _, m := range r.used[1:] {
 		folder := filepath.Join(root, m.Folder)
 		mod := filepath.Join(t.TempDir(), "go.mod")
 		must(t, copyFile(mod, filepath.Join(folder, "go.mod")))
@@ -280,7 +295,9 @@ func TestModulesBuildAlone(t *testing.T) {
 		before, err := os.ReadFile(mod)
 		must(t, err)
 		flags := []string{"-modfile=" + mod, "-tags=nobuckets,s3only"}
-		r.goIn(t, folder, slices.Concat([]string{"vet"}, flags, []string{"./..."})...) // which compiles tests, too, and links none
+
+		// The command compiles tests, too, and links none.
+		r.goIn(t, folder, slices.Concat([]string{"vet"}, flags, []string{"./..."})...)
 		if tests := tested[m.Folder]; tests != "" {
 			r.goIn(t, folder, slices.Concat([]string{"test", "-vet=off", "-ldflags=-s -w", "-short"}, flags, []string{tests})...)
 		}

@@ -156,7 +156,9 @@ func TestFailuresLeaveNoTrace(t *testing.T) {
 		for range 3 {
 			bad[r.IntN(len(bad))] ^= 1 << r.IntN(8)
 		}
-		_ = decode(&used, bad) // damaged in some way, or not at all
+
+		// The image is damaged in some way, or not at all.
+		_ = decode(&used, bad)
 		if err := decode(&used, b); err != nil {
 			t.Fatal(err)
 		}

@@ -184,7 +184,9 @@ func TestExecutorRunsAPlanInTheHostsMemory(t *testing.T) {
 			}
 		}
 	}
-	want(0, 0, 1, 0, 0, 0) // (x−2)/1 and 2·x/2 − 10, not below 0
+
+	// The values are (x−2)/1 and 2·x/2 − 10, not below 0.
+	want(0, 0, 1, 0, 0, 0)
 	host.Params[1][1] = -5
 	x[0] = 7
 	want(5, 0, 1, 0, 0, 1)

@@ -50,6 +50,7 @@ func TestLargeArenasAskForHugePages(t *testing.T) {
 
 func TestSmallArenasAreLeftAlone(t *testing.T) {
 	for _, n := range []int{0, 1, hugePage/4 - 1} {
-		adviseHugePages(make([]float32, n)) // holds no whole huge page; this must not panic
+		// The memory holds no whole huge page, and this must not panic.
+		adviseHugePages(make([]float32, n))
 	}
 }

@@ -92,7 +92,9 @@ var models = []model{
 	}),
 	classifier("bare residual", 4, []int{4, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = conv(x, "conv0", 8, 3, 1, 1)
-		return end(nn.Add(conv(x, "conv1", 8, 3, 1, 1), x)) // the gradient of the sum is what conv1's gradient is added to
+
+		// The gradient of the sum is what conv1's gradient is added to.
+		return end(nn.Add(conv(x, "conv1", 8, 3, 1, 1), x))
 	}),
 	classifier("bare residual of six", 4, []int{4, 5, 5}, func(x *gorgonia.Node) *gorgonia.Node {
 		x = conv(x, "conv0", 6, 3, 1, 1)
@@ -341,10 +343,12 @@ func TestStepsEqualTheReference(t *testing.T) {
 	}{{cuda.Float32, 1e-5, 1e-5, false}, {cuda.TF32, 1e-5, 1e-5, false}, {cuda.BFloat16, 1e-2, 0.12, false}, {cuda.BFloat16, 1e-2, 0.12, true}, {cuda.Float16, 2e-3, 5e-2, false}} {
 		for _, m := range models {
 			if c.typ != cuda.Float32 && strings.HasPrefix(m.name, "resnet") {
-				continue // its gradient is a rough function: rounding turns ReLUs over
+				// Its gradient is a rough function: rounding turns ReLUs over.
+				continue
 			}
 			if c.typ == cuda.TF32 && m.name == "lenet" && !slow() {
-				continue // the largest; the stand-ins compute TF32 as float32
+				// It is the largest, and the stand-ins compute TF32 as float32.
+				continue
 			}
 			t.Run(fmt.Sprintf("%v %v %s", c.typ, c.half, m.name), func(t *testing.T) {
 				f, gpu := cuda.NewFake(1)

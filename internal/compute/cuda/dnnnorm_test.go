@@ -31,9 +31,11 @@ func TestStepsWithTheLibrarysNormalisationsEqualTheReference(t *testing.T) {
 		typ            cuda.Compute
 		loss, gradient float64
 	}{{cuda.Float32, 1e-5, 2e-5}, {cuda.BFloat16, 1e-2, 0.15}, {cuda.Float16, 2e-3, 2e-2}} {
-		for _, repeat := range []int{-1, 1} { // the library's wherever it has one; what is faster
+		// The library's kernels are taken wherever it has one, and then what is faster.
+		for _, repeat := range []int{-1, 1} {
 			if repeat > 0 && c.typ != cuda.BFloat16 && !slow() {
-				continue // the comparison is the same for each type
+				// The comparison is the same for each type.
+				continue
 			}
 			t.Run(fmt.Sprintf("%v/%d", c.typ, repeat), func(t *testing.T) {
 				machine := fake.New(t)
@@ -58,7 +60,8 @@ func TestStepsWithTheLibrarysNormalisationsEqualTheReference(t *testing.T) {
 				}
 				machine.Set("trace", 1)
 				for step := range 4 {
-					if step == 3 { // short batches are our kernels' in any case
+					// Short batches are our kernels' in any case.
+					if step == 3 {
 						p.SetExamples(3)
 						if err := r.SetExamples(3); err != nil {
 							t.Fatal(err)

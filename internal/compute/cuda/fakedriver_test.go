@@ -16,11 +16,17 @@ import (
 // in an order that is drawn, as far as streams and events leave one to draw. Memory begins with
 // 0xAB, and no address outside of it can be used.
 type Fake struct {
-	mu      sync.Mutex
-	rng     *rand.Rand
-	blocks  []fakeBlock // by address
-	next    drv.Ptr
-	limit   int64 // bytes that there are; 0: no end
+	mu  sync.Mutex
+	rng *rand.Rand
+
+	// blocks are by address.
+	blocks []fakeBlock
+
+	next drv.Ptr
+
+	// limit is how many bytes there are; 0: there is no end.
+	limit int64
+
 	used    int64
 	hosts   map[*byte]int
 	streams map[drv.Stream]*fakeStream

@@ -175,7 +175,9 @@ func TestFaultsOfGraphsAreErrorsOrDoWithoutThem(t *testing.T) {
 	for _, c := range []struct {
 		setting string
 		steps   int
-		code    int32 // 0: the step goes on
+
+		// code is 0 if the step goes on.
+		code int32
 	}{{"graph_fails_at", 2, 719}, {"graph_fails_at", 3, 719}, {"illegal_at", 1, 700}, {"capture_fails_at", 1, 0}, {"launch_fails_at", 0, 719}} {
 		t.Run(fmt.Sprintf("%s after %d", c.setting, c.steps), func(t *testing.T) {
 			b := &breakable{}

@@ -105,7 +105,9 @@ func gradients(t *testing.T, gpu *cuda.GPU, m model, by func(t *testing.T, m mod
 				gputest.Measured(t, m.name+" by "+j.name, time.Since(begun).Seconds(), "s", "loss %.7f", j.loss)
 			}
 			var loss float64
-			for n := 0; n < 3 || !p.Finite() && n < 16; n++ { // eager, captured, launched: the same numbers each time
+
+			// The runs are eager, captured and launched, with the same numbers each time.
+			for n := 0; n < 3 || !p.Finite() && n < 16; n++ {
 				loss = p.step(t)
 			}
 			bound := 1e-2
@@ -136,7 +138,8 @@ func gradients(t *testing.T, gpu *cuda.GPU, m model, by func(t *testing.T, m mod
 // what follows from those stored before, and the gradients have to be those that follow from what
 // was stored. No ReLU that rounding turns over excuses anything here.
 func (p *program) opByOp(t *testing.T, what string, typ cuda.Compute) {
-	r := p.replay(t, typ, 3, 2e-2) // engines may round parts of sums, which is worth a row and makes what follows no other step
+	// Engines may round parts of sums, which is worth a row and makes what follows no other step.
+	r := p.replay(t, typ, 3, 2e-2)
 	stored, off := r.Worst()
 	numbers := 0
 	for _, s := range r.Stored() {

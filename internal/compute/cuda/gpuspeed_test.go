@@ -39,7 +39,9 @@ type stepCase struct {
 	typ   cuda.Compute
 	batch int
 	eager bool // kernels launched one by one
-	norms bool // with cuDNN's normalisations
+
+	// norms has cuDNN's normalisations.
+	norms bool
 }
 
 // stepCases are in the order in which they matter.
@@ -158,7 +160,9 @@ func (s stepCase) speed(t *testing.T, gpu *cuda.GPU) (prepared time.Duration) {
 	prepared = time.Since(begun)
 	var launches int
 	var bytes int64
-	if s.eager { // a graph's launches are none of ours
+
+	// A graph's launches are none of ours.
+	if s.eager {
 		gpu.Kernels().Trace(func(l kernels.Launch) { launches, bytes = launches+1, bytes+l.Read+l.Written })
 		p.step(t)
 		gpu.Kernels().Trace(nil)

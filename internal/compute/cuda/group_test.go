@@ -111,7 +111,9 @@ func isTheSum(t *testing.T, m model, gpus []*cuda.GPU, cfg cuda.Config, link cud
 			alone[i].SetGradScale(float32(i + 1))
 			joined[i].SetGradScale(float32(i + 1))
 			alone[i].step(t)
-			for _, w := range joined[i].host.Params { // nothing is read before its wait, and of the others nothing at all
+
+			// Nothing is read before its wait, and of the others nothing at all.
+			for _, w := range joined[i].host.Params {
 				for k := range w {
 					w[k] = float32(math.NaN())
 				}
@@ -382,7 +384,9 @@ func TestAFaultInAGroupIsAnError(t *testing.T) {
 			if c.setting == "nccl_async_error" && link != cuda.NCCL {
 				continue
 			}
-			for _, before := range []int{0, 2} { // steps: launch by launch, as graphs
+
+			// before is in steps: launch by launch, or as graphs.
+			for _, before := range []int{0, 2} {
 				t.Run(fmt.Sprintf("%v/%s %d after %d", link, c.setting, c.at, before), func(t *testing.T) {
 					machine := fake.New(t)
 					machine.Set("seed", 1)
@@ -417,7 +421,9 @@ func TestAFaultInAGroupIsAnError(t *testing.T) {
 					if err := g.Run(t.Context(), plan.Hooks{}); err == nil || !strings.Contains(err.Error(), "has made") {
 						t.Errorf("a step after it: got error %v, want one that says that it was lost", err)
 					}
-					g.Close() // the driver refuses what is asked, but nothing hangs
+
+					// The driver refuses what is asked, but nothing hangs.
+					g.Close()
 					for i := range gpus {
 						executors[i].Close()
 						gpus[i].Close()

@@ -62,8 +62,11 @@ func TestAnExchangeThatBreaksWithinAStepEndsIt(t *testing.T) {
 	for _, c := range []struct {
 		setting string
 		at      int64
-		code    int64 // 0: nobody tells of it
-		says    []string
+
+		// code is 0 if nobody tells of it.
+		code int64
+
+		says []string
 	}{
 		{"nccl_hangs_at", 1, 6, []string{"rank 1 (cuda:1)", "remote process", "behind nccl", "segment "}},
 		{"nccl_hangs_at", 4, 6, []string{"rank 1 (cuda:1)", "behind nccl"}},
@@ -158,7 +161,9 @@ func TestTheGPUOfAGroupThatBreaksIsNamed(t *testing.T) {
 				if err := p.run(t); err == nil {
 					t.Error("a step after it: got no error")
 				}
-				p.close() // the GPU that is lost refuses; nothing hangs
+
+				// The GPU that is lost refuses, and nothing hangs.
+				p.close()
 				p.machine.Complaints()
 			})
 		}

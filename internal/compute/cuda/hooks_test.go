@@ -167,7 +167,9 @@ func TestResultsDoNotDependOnWhenStreamsWork(t *testing.T) {
 	var want [][]float32
 	for seed := range uint64(5) {
 		f, gpu := cuda.NewFake(seed)
-		f.RefusePinning = seed%2 == 1 // numbers then go through memory of the executor's own
+
+		// Numbers then go through memory of the executor's own.
+		f.RefusePinning = seed%2 == 1
 		p := compile(t, m, cuda.Config{GPU: gpu, Bucket: 2048, Eager: seed == 4})
 		for step := range 3 {
 			p.fill(t, nil, m.classes, uint64(step))
@@ -222,7 +224,9 @@ func TestAnEvaluationSharesParametersOnTheDevice(t *testing.T) {
 	}
 	host.States, host.Blocks = p.host.States, p.host.Blocks
 	copy(host.Inputs[0].Data.([]float32), p.host.Inputs[0].Data.([]float32))
-	alone := *host // the same memory, for an executor with parameters of its own on the device
+
+	// alone is the same memory, for an executor with parameters of its own on the device.
+	alone := *host
 	e, err := cuda.New(ep, host, cuda.Config{GPU: gpu, Share: p.Executor})
 	if err != nil {
 		t.Fatal(err)
@@ -356,7 +360,8 @@ func TestAStepThatOverflowsCountsForNothing(t *testing.T) {
 	x := p.host.Inputs[0].Data.([]float32)
 	keep := slices.Clone(x)
 	for i := range x {
-		x[i] = 60000 // sums of a few of them are infinite
+		// Sums of a few of them are infinite.
+		x[i] = 60000
 	}
 	calls := 0
 	if err := p.Run(t.Context(), false, plan.Hooks{Ready: func(i int) {
@@ -451,7 +456,8 @@ func TestWorkThatCannotBeCapturedIsLaunchedOneByOne(t *testing.T) {
 		want := plain.step(t)
 		f.Refuse = func(call string) error {
 			if call == "end capture" || call == "instantiate" {
-				if captures++; captures%2 == 0 { // some are refused late, some early, some not at all
+				// Some are refused late, some early, some not at all.
+				if captures++; captures%2 == 0 {
 					return errors.New("operation would make the legacy stream depend on a capturing blocking stream")
 				}
 			}

@@ -122,7 +122,8 @@ func TestAFaultInAStepIsAnError(t *testing.T) {
 		setting string
 		at      int64
 	}{{"launch_fails_at", 1}, {"launch_fails_at", 3}, {"illegal_at", 2}, {"lost_at", 1}, {"lost_at", 25}, {"lost_at", 60}} {
-		for _, before := range []int{0, 2} { // steps: launch by launch, as graphs
+		// before is in steps: launch by launch, or as graphs.
+		for _, before := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%s %d after %d", c.setting, c.at, before), func(t *testing.T) {
 				machine := fake.New(t)
 				g, err := cuda.Open(0, cuda.Options{Search: *machine.Search(), Choices: "none", Repeat: -1})
@@ -148,7 +149,9 @@ func TestAFaultInAStepIsAnError(t *testing.T) {
 				if err := e.Run(t.Context(), false, plan.Hooks{}); err == nil {
 					t.Error("a step after it: got no error")
 				}
-				e.Close() // the driver refuses all that is asked, but nothing hangs
+
+				// The driver refuses all that is asked, but nothing hangs.
+				e.Close()
 				g.Close()
 				machine.Set(c.setting, 0)
 				machine.Complaints()

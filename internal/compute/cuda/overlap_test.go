@@ -17,7 +17,9 @@ type work struct {
 	from, to float64
 	device   int
 	what     string
-	bytes    int64 // of a copy to the host
+
+	// bytes is that of a copy to the host.
+	bytes int64
 }
 
 func workOf(t *testing.T, trace []string) (computing, copies []work) {
@@ -34,7 +36,8 @@ func workOf(t *testing.T, trace []string) (computing, copies []work) {
 			}
 			copies = append(copies, w)
 		case "cuLaunchKernel":
-			if !strings.HasPrefix(rest, "pack ") && !strings.HasPrefix(rest, "add_f32 ") { // these are for what comes and for sums between GPUs
+			// These are for what comes and for sums between GPUs.
+			if !strings.HasPrefix(rest, "pack ") && !strings.HasPrefix(rest, "add_f32 ") {
 				computing = append(computing, w)
 			}
 		case "cudnn", "cublasLt":

@@ -21,7 +21,9 @@ func TestImagesInBytesAreThoseOfNumbers(t *testing.T) {
 		numbers, bytes := compile(t, m, cuda.Config{GPU: gpu}), compile(t, m, cuda.Config{GPU: gpu})
 		numbers.fill(t, nil, 5, 1)
 		bytes.fill(t, nil, 5, 1)
-		bytes.step(t) // graphs that were captured before are made anew
+
+		// Graphs that were captured before are made anew.
+		bytes.step(t)
 		bytes.step(t)
 		c := bytes.plan.Inputs[0].Len() / 3 / 30
 		mean, std := []float32{0.4, 0.5, 0.6}[:c], []float32{0.2, 0.3, 0.25}[:c]

@@ -32,7 +32,9 @@ func operand(c cuda.Compute) ref.Format {
 // replay takes a step of a program op by op. follow is that of the replay; 0 is its own.
 func (p *program) replay(t *testing.T, c cuda.Compute, step int, follow float64) *ref.Replay {
 	t.Helper()
-	for { // the loss's scale goes down until every gradient is finite
+
+	// The loss's scale goes down until every gradient is finite.
+	for {
 		r, err := ref.NewReplay(p.plan, p.host, operand(c))
 		gputest.Must(t, err)
 		r.Scale, r.Step = float64(p.LossScale()), uint64(step)
@@ -118,7 +120,8 @@ func TestStepsAreThoseOfTheReferenceThatRoundsAtTheSamePlaces(t *testing.T) {
 	}{{cuda.Float32, false, true, 5e-5}, {cuda.BFloat16, false, true, 1e-5}, {cuda.BFloat16, true, false, 3e-3}, {cuda.Float16, false, false, 1e-5}, {cuda.Float16, true, true, 5e-4}} {
 		for _, m := range wide() {
 			if large := strings.HasPrefix(m.name, "resnet18") || m.name == "lenet"; large && !slow() && (c.half != (c.typ == cuda.Float16) || !slices.Contains(m.quick(), c.typ)) {
-				continue // one way of each type, and of ResNets one type of each
+				// One way of each type is enough, and one type of each ResNet.
+				continue
 			}
 			t.Run(fmt.Sprintf("%v %v %s", c.typ, c.half, m.name), func(t *testing.T) {
 				f, gpu := cuda.NewFake(1)

@@ -100,7 +100,9 @@ func TestFirstLayersTravelInSmallPortions(t *testing.T) {
 			last += n
 		}
 	}
-	first -= 16 + 4*4*3*16*16 + 4*4 + 4800 // numbers of the step, images, labels, running statistics
+
+	// These are the numbers of the step, images, labels and running statistics.
+	first -= 16 + 4*4*3*16*16 + 4*4 + 4800
 	if most := bucket / 8 * 5 / 4; first <= 0 || first > most || last <= 0 || last > most {
 		t.Errorf("the first segment waits for %d bytes of parameters, the last one gives %d bytes of gradients; want 1 to %d", first, last, most)
 	}

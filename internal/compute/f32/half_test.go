@@ -51,7 +51,8 @@ func nearest16(f float64, values []float64) uint16 {
 }
 
 func TestFloat16RoundsToNearestEven(t *testing.T) {
-	values := make([]float64, 0x7c01) // of all float16 from 0 to infinity, which stands where the next value would be
+	// values are all float16 from 0 to infinity, which stands where the next value would be.
+	values := make([]float64, 0x7c01)
 	for i := range values {
 		e, m := i>>10, float64(i&0x3ff)
 		if e == 0 {

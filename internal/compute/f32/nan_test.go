@@ -29,11 +29,13 @@ func TestAGradientThroughReLUKeepsNaN(t *testing.T) {
 		}
 	}
 	onPaths(t, func(t *testing.T) {
-		for _, c := range []int{5, 16, 48, 67} { // channels: rows of parts of a vector, of one, of some, and of both
+		// c is the number of channels: rows of parts of a vector, of one, of some, and of both.
+		for _, c := range []int{5, 16, 48, 67} {
 			for _, dyv := range special {
 				for _, yv := range special {
 					if yv == inf {
-						continue // Inf times a coefficient is not what is asked here
+						// Inf times a coefficient is not what is asked here.
+						continue
 					}
 					n := 3 * c
 					dy, x, y, dx := make([]float32, n), make([]float32, n), make([]float32, n), make([]float32, n)
@@ -123,8 +125,12 @@ func TestAnInfiniteInputShowsInGradientSums(t *testing.T) {
 // Forward, a NaN comes out of ReLU, of what it is fused with, of max pooling and of casts.
 func TestForwardKernelsKeepNaN(t *testing.T) {
 	nan := float32(math.NaN())
-	payload := math.Float32frombits(0x7f800001) // rounding it like a number would make it infinite
-	largest := math.Float32frombits(0xffffffff) // and this one zero
+
+	// Rounding it like a number would make it infinite.
+	payload := math.Float32frombits(0x7f800001)
+
+	// largest would become zero by rounding.
+	largest := math.Float32frombits(0xffffffff)
 	onPaths(t, func(t *testing.T) {
 		for _, n := range []int{1, 16, 37, 64} {
 			for _, v := range []float32{nan, payload, largest} {

@@ -22,7 +22,9 @@ func TestMeasuredSquaresAreThePlainLoopsToTheBit(t *testing.T) {
 				var p Precondition
 				if over {
 					p = Precondition{unaligned(r, n), 1.25, 1e-3}
-					for i := range p.Variance { // some are negative, and are left out as zeros are
+
+					// Some are negative, and are left out as zeros are.
+					for i := range p.Variance {
 						p.Variance[i] *= 4
 						if r.IntN(5) == 0 {
 							p.Variance[i] = []float32{0, 0x1p-120, 0x1p-119}[r.IntN(3)]
@@ -86,7 +88,9 @@ func preconditionedSquares(s *SquareSum, x []float32, p *Precondition) {
 		if !(v > 0x1p-120) {
 			return 1
 		}
-		return float32(float32(math.Sqrt(float64(v)))*p.Root) + p.Epsilon // the product is rounded, so that no machine fuses it with the sum
+
+		// The product is rounded, so that no machine fuses it with the sum.
+		return float32(float32(math.Sqrt(float64(v)))*p.Root) + p.Epsilon
 	}
 	for lane := range squareLanes {
 		for block := 0; block < len(x); block += squareBlock {
@@ -110,7 +114,9 @@ func preconditionedSquares(s *SquareSum, x []float32, p *Precondition) {
 func TestPreconditionedSquaresAreNearThoseOfFloat64(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(5, 6))
-		for _, size := range []float64{1e-12, 1e-3, 1, 1e15} { // of gradients
+
+		// size is that of gradients.
+		for _, size := range []float64{1e-12, 1e-3, 1, 1e15} {
 			x, v := make([]float32, 5000), make([]float32, 5000)
 			p := Precondition{v, 1.4, 1e-8}
 			var want float64

@@ -41,7 +41,9 @@ func sameHalves(t *testing.T, what string, got []uint16, want []float32) {
 // On the same path, loops over bfloat16 compute what those over float32 do, and round it.
 func TestChannelLoopsOverBFloat16RoundWhatThoseOverFloat32Give(t *testing.T) {
 	onPaths(t, func(t *testing.T) {
-		if kernels.tile.path == AVX2 { // whose loops over float32 fuse products and sums, and those over bfloat16 are plain Go
+		// The loops over float32 fuse products and sums there, and those over bfloat16 are plain
+		// Go.
+		if kernels.tile.path == AVX2 {
 			old := kernels
 			defer func() { kernels = old }()
 			kernels = &portable

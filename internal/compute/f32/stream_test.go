@@ -30,11 +30,15 @@ func TestSumTo(t *testing.T) {
 							memory[i] = make([]float32, n+64)
 							dsts[i] = memory[i][skip : skip+n]
 						}
-						if numDsts > 0 && skip == 16 { // the sum so far is the first source
+
+						// The sum so far is the first source.
+						if numDsts > 0 && skip == 16 {
 							copy(dsts[0], srcs[0])
 							srcs[0] = dsts[0]
 						}
-						if numDsts > 2 && skip != 3 { // others are wanted where they come from
+
+						// Others are wanted where they come from.
+						if numDsts > 2 && skip != 3 {
 							copy(dsts[2], srcs[numSrcs-1])
 							if numSrcs > 1 {
 								srcs[numSrcs-1] = dsts[2]

@@ -41,7 +41,7 @@ func TestTopKChoosesTheLargestAndOfEqualOnesTheFirst(t *testing.T) {
 			}
 			return float32(r.NormFloat64())
 		},
-		"large at the end": func(r *rand.Rand, i, n int) float32 { // no sample of few would see them
+		"large at the end": func(r *rand.Rand, i, n int) float32 { // a small sample sees none
 			if i > n-n/50 {
 				return 1e20 * float32(1+r.IntN(3))
 			}
@@ -246,7 +246,8 @@ func TestCollectKeepsToItsRoom(t *testing.T) {
 			for room := range 80 {
 				x := make([]float32, n)
 				for i := range x {
-					x[i] = float32(r.IntN(room/16+2)) - 1 // −1 and 1 are large; the more room, the fewer are
+					// −1 and 1 are large. The more room there is, the fewer are large.
+					x[i] = float32(r.IntN(room/16+2)) - 1
 				}
 				all := make([]uint32, room+behind)
 				for i := range all {

@@ -317,7 +317,9 @@ func TestCollidingNodesAreRefused(t *testing.T) {
 	if err := op.CheckCollisions(g); err != nil {
 		t.Errorf("graph with the first op alone: %v", err)
 	}
-	must(op.Apply(&evading{}, x)) // same node hash, other op hash: gorgonia keeps both
+
+	// The node's hash is the same and the op's is another: gorgonia keeps both.
+	must(op.Apply(&evading{}, x))
 	if err := op.CheckCollisions(g); err == nil || !strings.Contains(err.Error(), "one hash") {
 		t.Errorf("graph with two nodes of one hash: error %v, want one that says so", err)
 	}

@@ -130,7 +130,9 @@ func TestInferenceKeepsTheForwardPassOnly(t *testing.T) {
 func TestImagesAreConvertedAtTheBoundaryOnly(t *testing.T) {
 	n := newNet(t)
 	x := n.relu(n.conv(n.input("x", tensor.Float32, 2, 3, 4, 4), "conv0", 8))
-	x = n.apply(&op.MaxPool2D{Kernel: [2]int{4, 4}, Stride: [2]int{4, 4}}, x) // 1×1: both layouts are the same
+
+	// At 1×1 both layouts are the same.
+	x = n.apply(&op.MaxPool2D{Kernel: [2]int{4, 4}, Stride: [2]int{4, 4}}, x)
 	if got, want := strings.Count(kinds(build(t, n.loss(x))), "Convert"), 1; got != want {
 		t.Errorf("got %d conversions, want %d, of the input", got, want)
 	}

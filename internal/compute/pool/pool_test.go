@@ -42,7 +42,9 @@ func TestRunAfterHelpersFellAsleep(t *testing.T) {
 			}
 		}
 		var both, sum atomic.Int64
-		p.Run(2, func(i int) { // ends only when two threads take part
+
+		// The run ends only when two threads take part.
+		p.Run(2, func(i int) {
 			both.Add(1)
 			for both.Load() < 2 {
 				time.Sleep(time.Microsecond)
@@ -121,7 +123,8 @@ func TestRecordTellsOfEachPiece(t *testing.T) {
 	p.Record(nil, func(parts []time.Duration) { noted = append(noted, parts) })
 	var order []int
 	piece := func(i int) {
-		order = append(order, i) // no other thread: -race would see it
+		// With another thread -race would see it.
+		order = append(order, i)
 		if i == 1 {
 			for begun := time.Now(); time.Since(begun) < time.Millisecond; {
 			}
@@ -154,7 +157,9 @@ func TestRecordLeavesOutWhatOthersTook(t *testing.T) {
 		for begun := time.Now(); time.Since(begun) < d; {
 		}
 	}
-	var used time.Duration // by the thread: the first half of each long piece is another program's
+
+	// used is the thread's time: the first half of each long piece is another program's.
+	var used time.Duration
 	var got []time.Duration
 	p.Record(func() time.Duration { return used }, func(parts []time.Duration) { got = slices.Clone(parts) })
 	p.Run(3, func(i int) {

@@ -197,7 +197,9 @@ func TestRequestsBeginInTheOrderAnnouncedWithinTheBounds(t *testing.T) {
 		if len(got) != 100 {
 			t.Fatalf("got %d requests, want 100", len(got))
 		}
-		for i, off := range got { // Those that begin together may be seen in another order.
+
+		// Those that begin together may be seen in another order.
+		for i, off := range got {
 			if at := slices.Index(want, off); at < i-8 || at > i+8 {
 				t.Errorf("request %d is for range %d of those announced", i, at)
 			}

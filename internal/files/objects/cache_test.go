@@ -255,7 +255,9 @@ func TestABlockIsLookedForAgainUnderItsLock(t *testing.T) {
 	object, cfg := info(t, memory, "a"), small(t.TempDir())
 	cfg.Bytes *= 10
 	var all sync.WaitGroup
-	for range 4 { // Each is like a process of its own.
+
+	// Each is like a process of its own.
+	for range 4 {
 		cache := newCache(t, memory, cfg)
 		all.Go(func() { readAll(t, cache, object, data, page) })
 	}

@@ -25,15 +25,21 @@ import (
 type site struct {
 	*httptest.Server
 
-	mu      sync.Mutex // guards the rest
-	files   map[string][]byte
-	etags   bool
-	changes map[string]int // of a file, which give it later times
+	mu    sync.Mutex // guards the rest
+	files map[string][]byte
+	etags bool
+
+	// changes give files later times.
+	changes map[string]int
+
 	// heedless leaves out the conditions of requests.
 	heedless bool
-	ranges   bool                                                     // it knows them
-	fault    func(n int, w http.ResponseWriter, r *http.Request) bool // of request n from 1; true: it answered
-	seen     []*http.Request
+	ranges   bool // it knows them
+
+	// fault gets request n from 1. It returns true if it has answered.
+	fault func(n int, w http.ResponseWriter, r *http.Request) bool
+
+	seen []*http.Request
 }
 
 func newSite(t *testing.T, files map[string][]byte) *site {

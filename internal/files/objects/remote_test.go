@@ -140,7 +140,8 @@ func TestAListGoesOnAtThePageThatFailed(t *testing.T) {
 			case 2:
 				return nil, "", errors.New("broken")
 			case 3:
-				return nil, "3", nil // An empty page is not the end.
+				// An empty page is not the end.
+				return nil, "3", nil
 			}
 			return []objects.Info{{Name: "c"}}, "", nil
 		}}

@@ -28,7 +28,9 @@ import (
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
-	on chan struct{} // gets something at each write, if there is room
+
+	// on gets something at each write, if there is room.
+	on chan struct{}
 }
 
 func newOutput() *output { return &output{on: make(chan struct{}, 1)} }
@@ -389,7 +391,9 @@ func TestAgentStopsAllWhenTheLauncherIsSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	silent, over := make(chan struct{}), make(chan struct{})
-	go func() { // the launcher lives until the process does
+
+	// The launcher lives until the process does.
+	go func() {
 		defer close(over)
 		for {
 			select {

@@ -85,7 +85,8 @@ func TestAgentEndsWhatTheLauncherHasNotLetGo(t *testing.T) {
 // An agent that could not read for longer than its lease reads what waits before it takes its
 // launcher for dead.
 func TestAnAgentThatIsBehindReadsOn(t *testing.T) {
-	for range 10 { // the Go scheduler chooses what comes first
+	// The Go scheduler chooses what comes first.
+	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
 			inR, inW := io.Pipe()
 			outR, outW := io.Pipe()

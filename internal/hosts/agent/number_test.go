@@ -47,7 +47,9 @@ func TestARefusedNumberLeavesNothingOpen(t *testing.T) {
 		}
 		return len(files)
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would close what is forgotten
+
+	// A collection would close what is forgotten.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	c, _ := serve(t, Config{})
 	out := newOutput()
 	h, err := c.Start(t.Context(), shell("echo ready; exec sleep 1000"), process.Output{Stdout: out})
@@ -74,7 +76,8 @@ func TestARefusedNumberLeavesNothingOpen(t *testing.T) {
 // them.
 func TestWhyAnAgentWasLostIsTold(t *testing.T) {
 	for _, tc := range []struct {
-		name, bytes, want string // want: what stands behind the plain words
+		// want is what stands behind the plain words.
+		name, bytes, want string
 	}{
 		{"it ended", "", ""},
 		{"a frame that is too long", "\xff\xff\xff\xffx\x01\x00\x00\x00", `got a message of 4294967295 bytes, want at most`},

@@ -36,7 +36,9 @@ func TestManyStartsWaitForASlowAgent(t *testing.T) {
 			handles <- h
 		})
 	}
-	for { // until all wait but the one that is being written
+
+	// All wait but the one that is being written.
+	for {
 		c.mu.Lock()
 		n := len(c.processes)
 		c.mu.Unlock()

@@ -42,8 +42,11 @@ func TestEachWorkerGetsItsOwn(t *testing.T) {
 		r       Request
 		have    []string
 		workers int
-		want    []string // of each worker
-		err     string
+
+		// want is that of each worker.
+		want []string
+
+		err string
 	}{
 		{"one each", Request{Each: 1}, four, 3, []string{"GPU-0", "GPU-1", "GPU-2"}, ""},
 		{"two each", Request{Each: 2}, four, 2, []string{"GPU-0,GPU-1", "GPU-2,GPU-3"}, ""},

@@ -38,7 +38,9 @@ me@10.0.0.7:2222	slots=2   # two GPUs
 		if err != nil || !again.Same(h) {
 			t.Errorf("ParseHost(%q) = %+v, %v, want %+v", h.String(), again, err, h)
 		}
-		again, err = ParseLine(strings.Fields(h.Entry())) // and Entry is what ParseLine reads
+
+		// ParseLine reads what Entry writes.
+		again, err = ParseLine(strings.Fields(h.Entry()))
 		again.Line = h.Line
 		if err != nil || again != h {
 			t.Errorf("ParseLine(%q) = %+v, %v, want %+v", h.Entry(), again, err, h)
@@ -174,7 +176,7 @@ func TestPlaceFollowsTheHostsFile(t *testing.T) {
 		{"a:2 b:1", 3, 2, "a a b / a b"},
 		{"a:2 b:2", 3, 3, "a a b / a b a"},
 		{"a:1 b c", 6, 1, "a b c b c b / a"},
-		{"a a", 2, 2, "a a / a a"}, // a host on two lines has two seats
+		{"a a", 2, 2, "a a / a a"}, // two lines, two seats
 		{"a:2 b:1", 4, 1, "4 workers need 4 slots, the hosts have 3"},
 	} {
 		file := strings.NewReplacer(" ", "\n", ":", " slots=").Replace(tc.file)

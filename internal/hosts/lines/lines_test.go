@@ -289,6 +289,8 @@ func TestHurryDoesNotWaitForReaders(t *testing.T) {
 		}
 		r.Close()
 		synctest.Wait()
-		io.WriteString(s, "heard again\n") // the reader is gone, which is no wait
+
+		// The reader is gone, which is no wait.
+		io.WriteString(s, "heard again\n")
 	})
 }

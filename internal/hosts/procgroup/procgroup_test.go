@@ -28,7 +28,9 @@ func TestKillEndsDescendants(t *testing.T) {
 	if err := group.Kill(); err != nil {
 		t.Error(err)
 	}
-	if _, err := io.Copy(io.Discard, lines); err != nil { // sleep holds the other end while it lives
+
+	// The program sleep holds the other end while it lives.
+	if _, err := io.Copy(io.Discard, lines); err != nil {
 		t.Error(err)
 	}
 	if err := cmd.Wait(); err == nil {

@@ -12,9 +12,11 @@ import (
 // Hosts that share a file system copy into one folder at the same time.
 func TestACopyThatMeetsAnotherOneIsRepeated(t *testing.T) {
 	for _, c := range []struct {
-		failures, code int // so many calls of rsync fail with this code
-		calls          int
-		ok             bool
+		// failures is how many calls of rsync fail with this code.
+		failures, code int
+
+		calls int
+		ok    bool
 	}{
 		{0, 23, 1, true},
 		{2, 23, 3, true}, // a file was there already

@@ -97,7 +97,9 @@ func TestInstallCopiesTheProgramWhole(t *testing.T) {
 	if info, _ := entries[0].Info(); info.Mode().Perm() != 0o700 {
 		t.Errorf("the program has mode %s, want 0700", info.Mode())
 	}
-	m.size++ // as if the connection broke on the way
+
+	// It is as if the connection broke on the way.
+	m.size++
 	m.sum = "other"
 	if err := m.install(ctx, h, uname(t)); err == nil {
 		t.Error("install of a program that came short: no error")

@@ -9,8 +9,10 @@ import (
 
 func TestSplitWordsSplitsAsAShellDoes(t *testing.T) {
 	for _, tc := range []struct {
-		in   string
-		want []string // nil: an error
+		in string
+
+		// want is nil for an error.
+		want []string
 	}{
 		{"ssh -F config", []string{"ssh", "-F", "config"}},
 		{"  a\t'b c'\"d\\\"e\"\\ f  '' ", []string{"a", "b cd\"e f", ""}},

@@ -106,7 +106,7 @@ func TestEveryLineSaysWhoWroteIt(t *testing.T) {
 	if b.Len() > 0 {
 		t.Errorf("got %s at level info", b.String())
 	}
-	joblog.SetRank(slog.New(slog.DiscardHandler), 1) // another's logger: nothing
+	joblog.SetRank(slog.New(slog.DiscardHandler), 1) // another's logger
 	if !joblog.IsJSON(older) || !joblog.IsJSON(leveled) || joblog.IsJSON(slog.Default()) {
 		t.Error("IsJSON is wrong")
 	}
@@ -136,7 +136,9 @@ func TestLinesOfProcesses(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		more bool
-		want map[string]any // nil: the line itself
+
+		// want is nil for the line itself.
+		want map[string]any
 	}{
 		{ours, false, nil},
 		{ours + " ", false, nil},

@@ -124,13 +124,17 @@ func TestSlowReaderIsDroppedAndHoldsNobody(t *testing.T) {
 			if !ok {
 				t.Fatal("the reader that reads was dropped")
 			}
-			h.poll() // beside the ticker's: no second is to be waited for
+
+			// The test polls beside the ticker, so that it need not wait for a second.
+			h.poll()
 		case <-deadline:
 			t.Fatal("the reader that reads got nothing")
 		}
 	}
 	n := 0
-	for range slow.messages { // it ends: the channel is closed
+
+	// The loop ends when the channel is closed.
+	for range slow.messages {
 		n++
 	}
 	if n > queued {

@@ -17,7 +17,9 @@ func TestRecordHasTheScores(t *testing.T) {
 		t.Errorf("a record without scores has %d bytes, want those that it had before there were any", len(b))
 	}
 	r.SetScores([]Score{{"top5", .5}, {"a b", 1}, {"top5", .6}, {"", 1}, {"5top", 1}, {"é", 1}, {strings.Repeat("x", MaxScoreName+1), 1}, {"f1", math.Inf(1)}})
-	r.Set(TestScore, 9) // it has a name only in SetScores
+
+	// It has a name only in SetScores.
+	r.Set(TestScore, 9)
 	want := []Score{{"top5", .5}, {"f1", math.Inf(1)}}
 	got := r.Record()
 	if !slices.Equal(got.Scores, want) || len(got.Samples) != 0 {

@@ -276,10 +276,12 @@ func TestASlowWorkerIsToldByItsNumbers(t *testing.T) {
 // Each part of the rule, just kept and just not.
 func TestTheRuleOfSlowWorkersHasItsBounds(t *testing.T) {
 	for _, tc := range []struct {
-		name                string
-		workers             int
-		rounds, share, gap  float64
-		rounds2, share2, g2 float64 // with which no one is named
+		name               string
+		workers            int
+		rounds, share, gap float64
+
+		// With these no one is named.
+		rounds2, share2, g2 float64
 	}{
 		{"least steps", 3, 8, 1, .02, 7.9, 1, .02},
 		{"share of three", 3, 100, .68, .02, 100, .66, .02},
@@ -305,7 +307,9 @@ func TestTheRuleOfSlowWorkersHasItsBounds(t *testing.T) {
 	if s, ok := FindSlow(alone); ok {
 		t.Errorf("one worker: got %+v, want no one", s)
 	}
-	for charged, want := range map[float64]bool{.26: true, .24: false} { // of all rounds of both shards; half of a shard's are wanted
+
+	// The share is of all rounds of both shards, and half of a shard's are wanted.
+	for charged, want := range map[float64]bool{.26: true, .24: false} {
 		list := steadyJob(3, 100, 1, .02)
 		for i := range list {
 			w := &list[i].Workers[0]
@@ -365,7 +369,8 @@ func TestLatenessIsOfARound(t *testing.T) {
 
 // A worker that was slow goes on being so while it costs half of what it did.
 func TestASlowWorkerGoesOnWhileItCostsHalf(t *testing.T) {
-	list := steadyJob(3, 100, .8, .02) // 16 ms of each round, less what the others are charged with: 0.2 ms
+	// It is 16 ms of each round, less what the others are charged with: 0.2 ms.
+	list := steadyJob(3, 100, .8, .02)
 	for gap, want := range map[float64]bool{.03: true, .039: true, .04: false} {
 		s := Slow{Node: 7, Gap: gap, Share: .8}
 		if got := s.goesOn(list); got != want {

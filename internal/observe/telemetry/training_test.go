@@ -9,21 +9,38 @@ import (
 // A training is a made-up job in which all workers begin each step together, once they have what
 // the servers made of the step before.
 type training struct {
-	random  *rand.Rand
-	jitter  func(*rand.Rand) float64 // of each worker's work in a step: a factor
+	random *rand.Rand
+
+	// jitter is a factor of each worker's work in a step.
+	jitter func(*rand.Rand) float64
+
 	shards  int
 	tally   Tally
 	compute []float64 // seconds of each step, by worker
 	data    []float64
-	network []float64                        // seconds from its gradient to a whole contribution
-	save    []float64                        // in the next step alone
-	silent  bool                             // workers report no steps
-	plain   bool                             // workers report no times but the step's
-	slack   float64                          // seconds that each worker computes after its push without the new value
-	began   []float64                        // with slack: when each worker began its step
-	ended   float64                          // with slack: when the last round did
-	local   int                              // steps of which the servers see the last; 0 or 1: all
-	own     map[int]func(*rand.Rand) float64 // jitter of single workers' compute
+
+	// network is the seconds from its gradient to a whole contribution.
+	network []float64
+
+	save   []float64 // for the next step
+	silent bool      // workers report no steps
+
+	// plain says that workers report no times but the step's.
+	plain bool
+
+	// slack is the seconds that each worker computes after its push without the new value.
+	slack float64
+
+	// began is, with slack, when each worker began its step.
+	began []float64
+
+	// ended is, with slack, when the last round did.
+	ended float64
+
+	// local is how many steps there are of which the servers see the last; 0 or 1: they see all.
+	local int
+
+	own map[int]func(*rand.Rand) float64 // jitter of single workers' compute
 }
 
 const (
@@ -83,7 +100,9 @@ func (j *training) step() {
 	for i := range came {
 		wait[i] = last - busy[i] - j.data[i]*float64(local) - j.save[i]
 	}
-	if j.slack > 0 { // values are there when the last contribution is, and each worker needs them after its slack
+
+	// Values are there when the last contribution is, and each worker needs them after its slack.
+	if j.slack > 0 {
 		j.began = append(j.began, make([]float64, workers-len(j.began))...)
 		all := 0.
 		for i := range came {
@@ -91,7 +110,8 @@ func (j *training) step() {
 			all = max(all, came[i])
 		}
 		for i := range came {
-			wait[i] = max(.001, all-came[i]-j.slack) // to look whether it is there
+			// The worker looks whether the value is there.
+			wait[i] = max(.001, all-came[i]-j.slack)
 			j.began[i] = came[i] + wait[i]
 		}
 		last = all - j.ended
@@ -115,7 +135,9 @@ func (j *training) step() {
 		w.WaitSeconds += wait[i]
 		j.save[i] = 0
 	}
-	for range j.shards { // whose contributions come a little before or behind one another
+
+	// Contributions to shards come a little before or behind one another.
+	for range j.shards {
 		first, second, who := math.Inf(-1), math.Inf(-1), 0
 		for i := range came {
 			at := came[i] - .002*j.random.Float64()

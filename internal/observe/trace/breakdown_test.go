@@ -15,8 +15,10 @@ func TestBreakdownSaysWhatAWaitIsFor(t *testing.T) {
 			{Kind: Step, Begin: 0, End: 100 * ms, Step: 1},
 			{Kind: Data, Begin: 0, End: 2 * ms, Step: 1},
 			{Kind: Forward, Begin: 2 * ms, End: 40 * ms, Step: 1},
-			{Kind: Wait, Begin: 2 * ms, End: 12 * ms, Step: 1, Key: 1},  // a: 4 ms for workers, 3 for the server, 3 for the value
-			{Kind: Wait, Begin: 20 * ms, End: 25 * ms, Step: 1, Key: 2}, // b: no pull of it is shown
+			// Key a waits 4 ms for workers, 3 for the server, 3 for the value.
+			{Kind: Wait, Begin: 2 * ms, End: 12 * ms, Step: 1, Key: 1},
+			// Key b has no pull that is shown.
+			{Kind: Wait, Begin: 20 * ms, End: 25 * ms, Step: 1, Key: 2},
 			{Kind: Backward, Begin: 40 * ms, End: 90 * ms, Step: 1},
 			{Kind: Save, Begin: 90 * ms, End: 95 * ms, Step: 1},
 			{Kind: Push, Begin: 80 * ms, End: 85 * ms, Step: 1, Key: 1, Round: 8},

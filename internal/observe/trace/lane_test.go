@@ -30,7 +30,9 @@ func TestSpansOfALaneDoNotOverlap(t *testing.T) {
 					now++
 				}
 			}
-			if s.Begin == s.End { // it is in its own lane, too
+
+			// It is in its own lane, too.
+			if s.Begin == s.End {
 				now++
 			}
 			most[group] = max(most[group], now)

@@ -17,8 +17,10 @@ import (
 var update = flag.Bool("update", false, "write the golden files")
 
 const (
-	ms  = int64(time.Millisecond)
-	day = int64(1e18) // of the scheduler's clock: when the tests' windows begin
+	ms = int64(time.Millisecond)
+
+	// day is when the tests' windows begin, by the scheduler's clock.
+	day = int64(1e18)
 )
 
 // A job of tests is on the scheduler's clock; at puts a node's spans on its own.
@@ -188,7 +190,9 @@ func TestTimelineGolden(t *testing.T) {
 	if err != nil || !bytes.Equal(b.Bytes(), want) {
 		t.Errorf("%v; another file than %s (go test -run Golden -update writes it):\n%s", err, path, b.Bytes())
 	}
-	for range 5 { // whatever the order in which nodes and spans came
+
+	// The result does not depend on the order in which nodes and spans came.
+	for range 5 {
 		slices.Reverse(line.Nodes)
 		for i := range line.Nodes {
 			slices.Reverse(line.Nodes[i].Spans)
@@ -263,7 +267,8 @@ func TestTimelineTable(t *testing.T) {
 				t.Errorf("got %+v, want the steps of the other worker", s)
 			}
 		}},
-		{"a worker that left", 3, func(line *Timeline) { // it has sent all that it has
+		// It has sent all that it has.
+		{"a worker that left", 3, func(line *Timeline) {
 			line.Nodes[2].Spans = line.Nodes[2].Spans[:9]
 		}, func(t *testing.T, f *chromeFile, s Summary) {
 			if want := "worker 1 on h1: it made 1 of 3 steps in the window: it left the job, or the window's time was over"; s.First != 10 || s.Last != 12 || !slices.Equal(s.Warnings, []string{want}) {

@@ -75,7 +75,9 @@ func TestCapturesAreIndependent(t *testing.T) {
 func TestCaptureEndsAfterItsSteps(t *testing.T) {
 	r := newTestRecorder()
 	r.BeginStep(40)
-	r.StepDone() // 40 began before the Capture, and so did 41
+
+	// 40 began before the Capture, and so did 41.
+	r.StepDone()
 	c := r.Open(Config{Steps: 3})
 	for i := range 10 {
 		begin := r.Now()

@@ -59,9 +59,12 @@ func TestWorkerRecordsItsSteps(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		w := f.window(5, 2, time.Minute)
 		f.Follow(w, behind)
-		f.step() // is under way when the window is known
+
+		// This step is under way when the window is known.
+		f.step()
 		for k := range 3 {
-			f.Follow(w, behind+time.Duration(k)) // as each heartbeat says
+			// Each heartbeat says so.
+			f.Follow(w, behind+time.Duration(k))
 			f.want(0, 0)
 			f.step()
 		}
@@ -74,7 +77,9 @@ func TestWorkerRecordsItsSteps(t *testing.T) {
 				t.Errorf("step %d begins %v after the begin and takes %v; want it within the window, and whole", s.Step, time.Duration(s.Begin-begin), time.Duration(s.End-s.Begin))
 			}
 		}
-		f.Follow(w, behind) // until the scheduler has the spans
+
+		// The heartbeats say so until the scheduler has the spans.
+		f.Follow(w, behind)
 		f.Follow(Window{}, behind)
 		f.step()
 		f.want(0, 0)
@@ -121,7 +126,9 @@ func TestWindowsOneAfterAnother(t *testing.T) {
 		add := func() { f.r.Add(Span{Kind: Round, Begin: f.r.Now() + 1e10, End: f.r.Now() + 1e10}) }
 		f.Follow(f.window(1, 2, time.Minute), behind)
 		add()
-		next := f.window(2, 2, time.Minute) // the scheduler was started again: nobody wants the first one's spans
+
+		// The scheduler was started again: nobody wants the first one's spans.
+		next := f.window(2, 2, time.Minute)
 		f.Follow(next, behind)
 		add()
 		add()

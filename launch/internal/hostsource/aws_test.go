@@ -89,7 +89,8 @@ func TestExampleForAWSFailsWithItsClient(t *testing.T) {
 // The real client, with a server in place of EC2's: it takes the script's arguments and reads all
 // pages.
 func TestExampleForAWSWithTheRealClient(t *testing.T) {
-	if _, err := exec.LookPath("aws"); err != nil { // not required anywhere: the script is an example
+	// The program is not required anywhere: the script is an example.
+	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("there is no aws; install the package awscli")
 	}
 	instance := func(state, address, slots string) string {

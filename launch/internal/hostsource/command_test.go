@@ -109,10 +109,15 @@ func TestCommandThatDoesNotEndIsKilled(t *testing.T) {
 	if err == nil || err.Error() != "it did not end within 300ms, and was killed" {
 		t.Fatalf("Ask: %s, %v, want that it did not end", texts(got), err)
 	}
-	if text, err := os.ReadFile(dir + "/started"); err == nil { // on a loaded machine the shell may not have come so far
-		for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) { // it was sent the signal, and may not have had the processor since
+
+	// On a loaded machine the shell may not have come so far.
+	if text, err := os.ReadFile(dir + "/started"); err == nil {
+		// The process was sent the signal, and may not have had the processor since.
+		for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 			stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/stat")
-			if err != nil || strings.Contains(string(stat), ") Z ") { // it waits for its parent to take note
+
+			// It waits for its parent to take note.
+			if err != nil || strings.Contains(string(stat), ") Z ") {
 				break
 			}
 			if time.Since(begin) > 5*time.Second {

@@ -21,8 +21,11 @@ import (
 type scriptedSource struct {
 	t *testing.T
 
-	mu   sync.Mutex // guards the rest
-	text string     // the answer as of func answer; or "!" and the error
+	mu sync.Mutex // guards the rest
+
+	// text is the answer as of func answer, or "!" and the error.
+	text string
+
 	asks int
 }
 
@@ -46,8 +49,11 @@ func (*scriptedSource) Close() error   { return nil }
 
 // A scriptedJob says what it is told to, and keeps what it is asked for.
 type scriptedJob struct {
-	mu    sync.Mutex     // guards the rest
-	hosts []control.Host // nil: it is being started
+	mu sync.Mutex // guards the rest
+
+	// hosts is nil while it is being started.
+	hosts []control.Host
+
 	again []string
 }
 
@@ -215,7 +221,9 @@ func TestFollowerLeavesAFileAloneThatCannotBeRead(t *testing.T) {
 func TestEditThatFailsIsRepeated(t *testing.T) {
 	f, _, log := newFollower(t, "", false)
 	file := newFile(t, "d1\n")
-	if err := os.Mkdir(file.Path+".tmp", 0o755); err != nil { // where the new file is made
+
+	// The new file is made there.
+	if err := os.Mkdir(file.Path+".tmp", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	f.carryOut(answer(t, "d1 d2"), file)
@@ -252,16 +260,22 @@ func TestHostsThatFailedAreAskedForAgain(t *testing.T) {
 			job.set(append([]control.Host{{Host: "d1", Status: control.Added}, {Host: "d2", Status: d2}, {Host: "d3", Status: control.Added}, {Host: "d9", Status: control.HostFailed}}, more...)...)
 		}
 		pass(time.Minute, "")
-		status(control.HostFailed)             // d4 is not known to the job: it had no place for it
+
+		// The job does not know d4: it had no place for it.
+		status(control.HostFailed)
 		pass(15*time.Second, "d2 slots=2, d4") // 10 s after the first answer
 		pass(15*time.Second, "")
 		status(control.AddQueued)
 		pass(5*time.Second, "d4") // 20 s
 		pass(35*time.Second, "")
-		status(control.HostFailed) // its turn came while it was being added
+
+		// Its turn came while it was being added.
+		status(control.HostFailed)
 		pass(5*time.Second, "d2 slots=2, d4")
 		s.set("d1 d2=pending d3 d4=stopped")
-		pass(40*time.Second, "d2 slots=2") // another 40 s: d4 does not run, and is no longer in the file
+
+		// After another 40 s d4 does not run, and is no longer in the file.
+		pass(40*time.Second, "d2 slots=2")
 		s.set("d1 d2=stopped d3 d4")
 		status(control.Removed)
 		pass(15*time.Second, "") // it is added to the file

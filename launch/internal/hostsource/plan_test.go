@@ -73,7 +73,9 @@ func TestAnswersBecomeEdits(t *testing.T) {
 	for _, tc := range []struct {
 		name, file string
 		force      bool
-		steps      [][3]string // the operator's edit; the answer; the file, and after a | those held back
+
+		// steps have the operator's edit, the answer, and the file, with those held back after a |.
+		steps [][3]string
 	}{
 		{"hosts are added once, in the answer's order", "d1", false, [][3]string{
 			{"", "d3 d2/4", "d1 d3 d2/4"}, {"", "d2/4 d3", "d1 d3 d2/4"}}},
@@ -179,8 +181,10 @@ func TestRandomAnswersKeepTheRules(t *testing.T) {
 	for range 30 {
 		var p plan
 		file := newHostFile(t, "d0 d1 d2 d3")
-		ever := make(map[string]bool)    // named
-		running := make(map[string]bool) // in the last answer that named them
+		ever := make(map[string]bool) // named
+
+		// running has those of the last answer that named them.
+		running := make(map[string]bool)
 		for n := range 30 {
 			if h := newHostFile(t, fmt.Sprintf("d%d", r.IntN(8)))[0]; r.IntN(3) == 0 { // an operator
 				if file = slices.DeleteFunc(file, h.Same); r.IntN(2) == 0 || len(file) == 0 {

@@ -15,13 +15,19 @@ import (
 // A fakeScheduler answers as one does whose two workers make 10 steps of 64 examples a second;
 // worker 1 is slow.
 type fakeScheduler struct {
-	t       *testing.T
-	seconds float64 // since the job began
+	t *testing.T
+
+	// seconds is the time since the job began.
+	seconds float64
+
 	workers int
 	events  []control.Event
-	starts  uint64 // of the scheduler, after the first
-	away    error
-	series  int // requests
+
+	// starts counts those of the scheduler, after the first.
+	starts uint64
+
+	away   error
+	series int // requests
 }
 
 const begin = 1_700_000_000_000
@@ -236,7 +242,9 @@ func TestFeedWhileTheSchedulerIsAway(t *testing.T) {
 	w.s.away = nil
 	w.poll(page.EventUpdate, &x)
 	w.s.starts++
-	w.poll(page.EventState, &x) // another scheduler knows nothing of what this one said
+
+	// Another scheduler knows nothing of what this one said.
+	w.poll(page.EventState, &x)
 	w.feed.SetSource(&fakeScheduler{t: t, seconds: 1, workers: 2})
 	x = seen{}
 	w.poll(page.EventState, &x)
@@ -278,7 +286,8 @@ func TestCurvesStayBounded(t *testing.T) {
 // An evaluation is one point of the page, whenever the page is opened: the past repeats its scores
 // second by second, as float32.
 func TestAnEvaluationIsOnePoint(t *testing.T) {
-	for _, seconds := range []float64{20, 900} { // for the second, two answers have the past
+	// For the second, two answers have the past.
+	for _, seconds := range []float64{20, 900} {
 		w := watch(t)
 		w.s.seconds = seconds
 		w.feed.SetSource(w.s)

@@ -26,8 +26,11 @@ func TestAgentsThatSuffice(t *testing.T) {
 	for _, tc := range []struct {
 		agents, workers int
 		there           string
-		want            string // empty: they do not suffice
-		text            string
+
+		// want is empty if they do not suffice.
+		want string
+
+		text string
 	}{
 		{4, 4, "", "", "0 of 4 agents are there"},
 		{1, 1, "", "", "0 of 1 agents are there"},

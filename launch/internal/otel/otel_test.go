@@ -29,7 +29,9 @@ func logged() (*slog.Logger, *strings.Builder) {
 type script struct {
 	rounds []answered
 	at     int
-	asked  chan struct{} // closed when all rounds were asked for
+
+	// asked is closed when all rounds were asked for.
+	asked chan struct{}
 }
 
 func (s *script) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {

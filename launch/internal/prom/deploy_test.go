@@ -282,7 +282,8 @@ func (d *database) query(t *testing.T, expr string) (values []float64, err error
 // Every query of the dashboard has an answer in a real Prometheus that scrapes a job, and every
 // alert can be evaluated.
 func TestEveryPanelHasDataInPrometheus(t *testing.T) {
-	t.Parallel() // it waits for Prometheus, which looks for targets every 5 s
+	// It waits for Prometheus, which looks for targets every 5 s.
+	t.Parallel()
 	tool(t, "prometheus")
 	begin := time.Now()
 	target := serve(t, func(context.Context) (*control.Telemetry, error) {

@@ -131,7 +131,9 @@ func TestWhatIsNotKnownIsNotThere(t *testing.T) {
 	}
 
 	v := simulated(2, 2, 0, 60)
-	v.Nodes[0].AgeMillis = -1 // server 0 has not been heard since the scheduler's start
+
+	// Server 0 has not been heard since the scheduler's start.
+	v.Nodes[0].AgeMillis = -1
 	for i := range v.Nodes[0].Values {
 		v.Nodes[0].Values[i] = control.Number(math.NaN())
 	}
@@ -418,7 +420,9 @@ func TestAScrapeOfNamedFamilies(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	for _, c := range []struct {
 		addr string
-		want string // in the error; empty: none
+
+		// want is in the error; empty: there is none.
+		want string
 	}{
 		{"127.0.0.1:0", ""}, {":9464", ""}, {"[::1]:1", ""}, {"9464", "want host:port"}, {"", "want host:port"}, {"h:", "want 0 to 65535"}, {"h:http", "want 0 to 65535"},
 		{"h:65536", "want 0 to 65535"}, {"h:-1", "want 0 to 65535"},

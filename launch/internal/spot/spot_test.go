@@ -108,7 +108,9 @@ func TestNoticesAreTold(t *testing.T) {
 					tc.do(s)
 					time.Sleep(time.Minute)
 				})
-				for i := range got { // the time is that of a look, which comes a millisecond after the change
+
+				// The time is that of a look, which comes a millisecond after the change.
+				for i := range got {
 					got[i] = strings.Replace(got[i], ".001s", "s", 1)
 				}
 				if !slices.Equal(got, tc.want) || log != "" {

@@ -58,11 +58,15 @@ func TestRatesOfSlowRecordsAndSteps(t *testing.T) {
 	if !near(w.StepTime, 20) || !near(w.Step, 2) {
 		t.Errorf("step %g takes %g s, want 2 and 20", float64(w.Step), float64(w.StepTime))
 	}
-	add(40_000, -1, math.NaN(), math.NaN()) // a new scheduler has not heard from it
+
+	// A new scheduler has not heard from it.
+	add(40_000, -1, math.NaN(), math.NaN())
 	if w := h.Snapshot().Workers[0]; !near(w.Step, 2) || w.AgeMillis != -1 {
 		t.Errorf("step %g, age %d ms after a restart of the scheduler, want 2 and -1", float64(w.Step), w.AgeMillis)
 	}
-	add(41_000, 0, 1, 3) // another process has the number: counters begin anew
+
+	// Another process has the number: counters begin anew.
+	add(41_000, 0, 1, 3)
 	if w := h.Snapshot().Workers[0]; !math.IsNaN(float64(w.StepTime)) || !math.IsNaN(float64(w.Steps)) {
 		t.Errorf("counters that fell back: step time %g, %g steps/s, want none", float64(w.StepTime), float64(w.Steps))
 	}

@@ -221,7 +221,9 @@ func TestPageWhileTheSchedulerRestarts(t *testing.T) {
 	}
 	j.incarnation, j.seconds = 1, 14
 	fresh := j.telemetry()
-	for i := range fresh.Nodes { // nobody has sent a heartbeat to the new one
+
+	// Nobody has sent a heartbeat to the new one.
+	for i := range fresh.Nodes {
 		fresh.Nodes[i].AgeMillis = -1
 		for k := range fresh.Nodes[i].Values {
 			fresh.Nodes[i].Values[k] = control.Number(math.NaN())

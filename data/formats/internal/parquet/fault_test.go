@@ -40,7 +40,8 @@ func readAllBlocks(t testing.TB, b []byte, limit int64) error {
 		return err
 	}
 	for g := range f.groups {
-		for _, c := range f.all() { // each column alone, so that one that is damaged hides no other
+		// Each column is read alone, so that one that is damaged hides no other.
+		for _, c := range f.all() {
 			block, err := f.ReadBlock(t.Context(), g, []int{c}, limit)
 			if err != nil {
 				return err

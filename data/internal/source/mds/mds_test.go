@@ -150,7 +150,7 @@ func wantError(t *testing.T, what string, err error, parts ...string) {
 // The bytes of a shard of two samples, by hand: columns "image" (jpeg) and "label" (int).
 func TestAShardByHand(t *testing.T) {
 	shard := "\x02\x00\x00\x00" + // samples
-		"\x12\x00\x00\x00\x21\x00\x00\x00\x2f\x00\x00\x00" + // their offsets, 18 and 33, and the end, 47
+		"\x12\x00\x00\x00\x21\x00\x00\x00\x2f\x00\x00\x00" + // offsets 18 and 33, end 47
 		"{}" + // the configuration
 		"\x03\x00\x00\x00" + "JPG" + "\x07\x00\x00\x00\x00\x00\x00\x00" + // 4+3+8 bytes
 		"\x02\x00\x00\x00" + "jp" + "\xff\xff\xff\xff\xff\xff\xff\xff"

@@ -130,7 +130,9 @@ func (r runner) compute(t *testing.T, s Shape, x, w, dy []float32) (y, dx, dw []
 			}
 		}
 	}
-	return slices.Clone(y[:s.YLen()]), slices.Clone(dx[:s.XLen()]), slices.Clone(dw[:s.WLen()]) // the race detector sees every number read
+
+	// The race detector sees every number read, so the results are copied.
+	return slices.Clone(y[:s.YLen()]), slices.Clone(dx[:s.XLen()]), slices.Clone(dw[:s.WLen()])
 }
 
 //go:norace
@@ -183,13 +185,13 @@ var edgeShapes = []Shape{
 	square(2, 9, 3, 35, 3, 1, 1),
 	square(2, 11, 3, 16, 7, 2, 3),
 	square(5, 7, 12, 31, 1, 1, 0),
-	square(5, 7, 12, 32, 1, 2, 0), // three of four pixels of dx get nothing
+	square(5, 7, 12, 32, 1, 2, 0), // three pixels of four get nothing
 	square(2, 8, 5, 7, 1, 3, 0),
 	square(2, 6, 40, 50, 3, 2, 1),
 	square(1, 5, 8, 8, 5, 1, 2),
 	square(1, 4, 9, 10, 2, 2, 0),
 	square(2, 5, 6, 7, 2, 1, 1), // y is larger than x
-	square(1, 3, 4, 5, 3, 1, 3), // pixels of y that see nothing but padding
+	square(1, 3, 4, 5, 3, 1, 3), // some see nothing but padding
 	square(1, 10, 4, 5, 3, 4, 0),
 	square(40, 3, 33, 65, 3, 1, 1),
 	square(2, 9, 3, 64, 3, 2, 1),

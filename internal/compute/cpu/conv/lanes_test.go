@@ -16,8 +16,8 @@ var fewShapes = []Shape{
 	square(35, 9, 1, 6, 5, 1, 2),
 	square(33, 8, 6, 16, 5, 1, 0),
 	square(3, 7, 10, 11, 3, 2, 1),
-	square(17, 5, 3, 20, 3, 1, 3), // pixels of y that see nothing but padding
-	square(2, 20, 2, 13, 3, 1, 1), // more pixels than are summed in one go
+	square(17, 5, 3, 20, 3, 1, 3), // some see nothing but padding
+	square(2, 20, 2, 13, 3, 1, 1), // more pixels than one sum takes
 	square(2, 9, 40, 5, 2, 3, 0),
 	square(1, 3, 520, 3, 2, 1, 1), // a reduction in parts
 	{N: 19, H: 5, W: 8, C: 4, K: 7, R: 1, S: 3, StrideH: 1, StrideW: 2, PadH: 0, PadW: 1},
@@ -60,7 +60,9 @@ func TestBFloat16ConvolutionsToFewChannels(t *testing.T) {
 func TestLeNetIsComputedInTheWaysForFewChannels(t *testing.T) {
 	p := pool.New(2)
 	defer p.Close()
-	few := map[f32.Path][2][3]bool{ // of both layers: forward, backward-data, backward-weight
+
+	// few has both layers' forward, backward-data and backward-weight.
+	few := map[f32.Path][2][3]bool{
 		f32.AVX512: {{true, true, true}, {true, true, true}},
 		f32.AVX2:   {{true, true, false}, {false, true, false}},
 	}

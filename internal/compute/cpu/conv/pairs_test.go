@@ -123,7 +123,9 @@ func TestBFloat16ResultsDoNotDependOnThreads(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 3))
 		x, w, dy := random(r, s.XLen()), random(r, s.WLen()), random(r, s.YLen())
 		all := pairRunners(t, 1, 2, 4)
-		first := map[runner][3][]float32{} // by what is the same for all numbers of threads
+
+		// first has what is the same for all numbers of threads.
+		first := map[runner][3][]float32{}
 		for _, run := range all {
 			y, dx, dw := run.compute(t, s, x, w, dy)
 			got := [3][]float32{y, dx, dw}

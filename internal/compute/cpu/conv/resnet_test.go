@@ -67,7 +67,9 @@ func TestResNetShapes(t *testing.T) {
 		t.Fatalf("%d shapes, want at least 40", len(shapes))
 	}
 	all := runners(t, 2)
-	values := random(rand.New(rand.NewPCG(5, 5)), 3<<20) // drawn once: that takes longer than the convolutions
+
+	// The values are drawn once: that takes longer than the convolutions.
+	values := random(rand.New(rand.NewPCG(5, 5)), 3<<20)
 	for i, s := range shapes {
 		if (testing.Short() || slow) && i%4 != 0 {
 			continue

@@ -33,13 +33,17 @@ func TestStoredImagesGiveTheSameSums(t *testing.T) {
 		run.winograd = wherePossible
 		all = append(all, run)
 	}
-	for _, run := range runners(t, 2) { // products of float32, which widen what is stored as bfloat16
+
+	// Products of float32 widen what is stored as bfloat16.
+	for _, run := range runners(t, 2) {
 		run.winograd = whereFaster
 		all = append(all, run)
 		run.winograd = wherePossible
 		all = append(all, run)
 	}
-	shapes := append(slices.Concat(edgeShapes, unitShapes, fewShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1)) // the last: a reduction in parts
+
+	// The last of the shapes is a reduction in parts.
+	shapes := append(slices.Concat(edgeShapes, unitShapes, fewShapes), square(3, 6, 32, 64, 3, 1, 1), square(2, 5, 64, 32, 3, 1, 1), square(1, 3, 1024, 8, 3, 1, 1))
 	for i, s := range shapes {
 		if (slow || testing.Short()) && (s.Flops() > 1e6 || i%3 != 0) {
 			continue

@@ -20,9 +20,9 @@ var unitShapes = []Shape{
 	square(33, 1, 70, 20, 1, 1, 0),
 	square(32, 1, 32, 65, 1, 1, 0),
 	square(17, 4, 40, 64, 1, 2, 0),
-	square(4, 24, 8, 9, 3, 1, 1), // weights' gradient in two strips of rows
+	square(4, 24, 8, 9, 3, 1, 1), // dw in two strips of rows
 	square(4, 3, 72, 65, 1, 1, 0),
-	{N: 70, H: 18, W: 18, C: 8, K: 8, R: 1, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1}, // in three blocks of images
+	{N: 70, H: 18, W: 18, C: 8, K: 8, R: 1, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1}, // three blocks of images
 	{N: 3, H: 2, W: 37, C: 32, K: 8, R: 1, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1},
 	{N: 3, H: 40, W: 2, C: 32, K: 8, R: 3, S: 1, StrideH: 1, StrideW: 1, PadH: 1, PadW: 0},
 }
@@ -91,7 +91,9 @@ func TestTileUnitsMachineCodeComputesConvolutions(t *testing.T) {
 			t.Fatalf("products of bfloat16 are by %v, want %v", how, f32.TileProducts)
 		}
 		machine := runner{path: f32.AMX, pool: p, winograd: never, pairs: true}
-		most := 6e5 // each instruction of the unit is a stop of the process that is traced
+
+		// Each instruction of the unit is a stop of the process that is traced.
+		most := 6e5
 		if os.Getenv("PARAGON_TEST_SLOW") != "" {
 			most = 2e6
 		}

@@ -17,7 +17,7 @@ func TestWinogradIsThePlainConvolution(t *testing.T) {
 	shapes := []Shape{
 		square(1, 3, 16, 32, 3, 1, 1), square(2, 8, 32, 64, 3, 1, 1), square(3, 5, 48, 32, 3, 1, 1), square(13, 4, 64, 96, 3, 1, 1),
 		square(2, 7, 16, 32, 3, 1, 0), square(2, 4, 16, 32, 3, 1, 2), square(1, 2, 32, 32, 3, 1, 1),
-		square(3, 4, 144, 160, 3, 1, 1), // blocks of dw, the last ones smaller
+		square(3, 4, 144, 160, 3, 1, 1), // the last blocks of dw are smaller
 		square(35, 7, 48, 32, 3, 1, 1),  // patches in two parts
 		{N: 2, H: 4, W: 9, C: 32, K: 32, R: 3, S: 3, StrideH: 1, StrideW: 1, PadH: 0, PadW: 1},
 	}

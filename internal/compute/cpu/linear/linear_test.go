@@ -68,7 +68,9 @@ func (s layer) expect(x, w, bias, dy []float32) (y, dx, dw, db []sum) {
 
 func closeTo(t *testing.T, what string, got []float32, want []sum, tolerance float64) {
 	t.Helper()
-	got = slices.Clone(got) // the race detector sees every number read
+
+	// The race detector sees every number read, so the result is copied.
+	got = slices.Clone(got)
 	if i := beyond(got, want, tolerance); i >= 0 {
 		w := want[i]
 		t.Fatalf("%s[%d] is %g, want %g: off by %.1e of the sum of its products' sizes", what, i, got[i], w.value, math.Abs(float64(got[i])-w.value)/w.size)
@@ -136,7 +138,9 @@ func TestTileUnitComputesLayers(t *testing.T) {
 		if tile.Unit() == nil {
 			t.Fatalf("products of bfloat16 are by %v, want %v", f32.BFloat16Products(), f32.TileProducts)
 		}
-		for _, s := range append(layers[:8:8], layer{5, 1500, 40}) { // the last: more panels than one call of the unit has
+
+		// The last layer has more panels than one call of the unit.
+		for _, s := range append(layers[:8:8], layer{5, 1500, 40}) {
 			x, w, bias, dy := s.arrays(rand.New(rand.NewPCG(6, 1)))
 			wantY, wantDx, wantDw, wantDb := s.expect(x, w, bias, dy)
 			l, forward, backward, doubles := newPlan(t, s, tile, p)
@@ -216,7 +220,8 @@ func TestBitsDoNotDependOnThreads(t *testing.T) {
 	for _, s := range []layer{{64, 300, 200}, {70, 1100, 30}, {700, 50, 60}} {
 		for _, k := range kinds() {
 			if k.tolerance < 1e-3 && k.name != f32.Available()[len(f32.Available())-1].String() {
-				continue // the order of sums is the same code on all paths
+				// The order of sums is the same code on all paths.
+				continue
 			}
 			x, w, bias, dy := s.arrays(rand.New(rand.NewPCG(3, 1)))
 			var first [][]float32

@@ -50,7 +50,8 @@ func newBench(t *testing.T, settings ...any) *bench {
 	gputest.Must(t, err)
 	t.Cleanup(func() {
 		if gputest.On() && t.Failed() {
-			return // what a lost GPU holds goes with the process
+			// What a lost GPU holds goes with the process.
+			return
 		}
 		b.do(b.memory.Close)
 		b.do(func() error { return errors.Join(b.ctx.DestroyStream(b.s), b.h.Close(), b.h.Close()) })
@@ -210,7 +211,9 @@ func products() []Matmul {
 // equalsPlainLoops holds every algorithm for a product against plain loops.
 func (b *bench) equalsPlainLoops(r *rand.Rand, m Matmul, all []*Plan) {
 	av, bv, biasv, dv := random(r, m.M*m.K), random(r, m.K*m.N), random(r, max(m.M, m.N)), random(r, m.M*m.N)
-	if m.In == Float32 { // with all their digits
+
+	// float32 is compared with all its digits.
+	if m.In == Float32 {
 		for i := range av {
 			av[i] += r.Float32() / 128
 		}

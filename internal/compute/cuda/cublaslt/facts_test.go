@@ -9,9 +9,11 @@ import (
 // alone. Otherwise says what is done if it is not so. A program on a machine with a GPU can find
 // them all out.
 type Fact struct {
-	Name      string
-	Holds     string // the statement
-	Otherwise string // what is done where it does not hold
+	Name  string
+	Holds string // the statement
+
+	// Otherwise is what is done where it does not hold.
+	Otherwise string
 
 	// Check finds out. detail says what was seen, in either case; err that nothing was found
 	// out.

@@ -89,7 +89,9 @@ func TestGPUCeilings(t *testing.T) {
 			bytes := int64(size) * int64(size) * c.typ.Size()
 			x, w, y := b.room(bytes), b.room(bytes), b.room(bytes)
 			r := rand.New(rand.NewPCG(3, 3))
-			part := make([]float32, min(1<<21, size*size)) // what is multiplied decides how much power that takes
+
+			// What is multiplied decides how much power that takes.
+			part := make([]float32, min(1<<21, size*size))
 			for i := range part {
 				part[i] = float32(r.NormFloat64())
 			}

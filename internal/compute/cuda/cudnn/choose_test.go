@@ -100,7 +100,9 @@ func TestEngineThatBreaksTheDeviceIsAvoidedNextTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer ctx.Close() // a device that is lost gives nothing back
+
+		// A device that is lost gives nothing back.
+		defer ctx.Close()
 		lib, err := m.Search().Open(dl.CuDNN)
 		if err != nil {
 			t.Fatal(err)

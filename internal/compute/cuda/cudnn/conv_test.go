@@ -142,7 +142,8 @@ func TestConvolutionsEqualPlainLoops(t *testing.T) {
 			for i, c := range shapes {
 				for j, dtype := range []DType{BFloat16, Float32, Float16} {
 					if seed != 0 && (i+j)%3 != 0 {
-						continue // the order of work does not depend on the shape
+						// The order of work does not depend on the shape.
+						continue
 					}
 					c.In, c.Weight, c.Out = dtype, dtype, dtype
 					for _, op := range []Op{Forward, BackwardData, BackwardWeight} {

@@ -48,7 +48,8 @@ func newBench(t *testing.T, settings ...any) *bench {
 	gputest.Must(t, err)
 	t.Cleanup(func() {
 		if gputest.On() && t.Failed() {
-			return // what a lost GPU holds goes with the process
+			// What a lost GPU holds goes with the process.
+			return
 		}
 		b.do(b.memory.Close)
 		b.do(func() error { return b.ctx.DestroyStream(b.s) })

@@ -378,7 +378,9 @@ func TestVariantPacksAreKept(t *testing.T) {
 		return err
 	})
 	b.do(func() error { return p.Run(b.s, other, d.p[0], d.p[1], y) })
-	b.do(func() error { return b.ctx.Free(other) }) // a pack with it is of no use any more
+
+	// A pack with it is of no use any more.
+	b.do(func() error { return b.ctx.Free(other) })
 	b.do(func() error { return p.Run(b.s, workspace, d.p[0], d.p[1], y) })
 	first := p.packs[1].d
 	for i := range 40 {

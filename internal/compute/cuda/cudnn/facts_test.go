@@ -12,9 +12,11 @@ import (
 // alone. Nothing depends on one being so: Otherwise says what is done if it is not. A program on a
 // machine with a GPU can find them all out.
 type Fact struct {
-	Name      string
-	Holds     string // the statement
-	Otherwise string // what is done where it does not hold
+	Name  string
+	Holds string // the statement
+
+	// Otherwise is what is done where it does not hold.
+	Otherwise string
 
 	// Check finds out. It works on s and waits for it. detail says what was seen, in either
 	// case; err that nothing was found out.

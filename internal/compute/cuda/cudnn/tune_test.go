@@ -115,7 +115,9 @@ func TestTunerRemembers(t *testing.T) {
 		t.Errorf("log: got %q", logged)
 	}
 	many := built
-	tuner.Cache = OpenCache(path, logf) // as the next process does
+
+	// The next process does so, too.
+	tuner.Cache = OpenCache(path, logf)
 	if got := choose(c); got != want || built != many+1 {
 		t.Errorf("second choice: got %s with %d engines built, want %s with 1", got, built-many, want)
 	}

@@ -95,8 +95,13 @@ func TestCaptureRefusesWhatItCannotHold(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		call func(r *rig, e drv.Event) error
-		want string // of the call
-		end  string // of EndCapture
+
+		// want is that of the call.
+		want string
+
+		// end is that of EndCapture.
+		end string
+
 		says string
 	}{
 		{"malloc", func(r *rig, e drv.Event) error { _, err := r.ctx.Malloc(1); return err }, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "cuMemAlloc_v2: not allowed while s1 is being captured"},

@@ -68,7 +68,9 @@ func TestMemoryIsCounted(t *testing.T) {
 func TestAsyncCopiesNeedPinnedMemory(t *testing.T) {
 	r := newRig(t)
 	r.m.Set("seed", 1)
-	const n = shm.MinBytes // numbers: four blocks of that size
+
+	// n is in numbers: four blocks of that size.
+	const n = shm.MinBytes
 	r.do(func() error {
 		d := r.device(n)
 		plain := make([]float32, n)
@@ -109,7 +111,9 @@ func TestAsyncCopiesNeedPinnedMemory(t *testing.T) {
 		if err := r.ctx.HostRegister(bytes); !errors.Is(err, drv.ErrOutOfMemory) {
 			t.Errorf("registering with no room: got %v", err)
 		}
-		return r.ctx.HostRegister(bytes) // an attempt that failed leaves nothing behind
+
+		// An attempt that failed leaves nothing behind.
+		return r.ctx.HostRegister(bytes)
 	})
 }
 

@@ -73,11 +73,13 @@ func work(ctx *drv.Context, gpu, rounds int) error {
 		return err
 	}
 	var (
-		module  drv.Module
-		d       drv.Ptr
-		s       drv.Stream
-		e       drv.Event
-		address uintptr // of the registered memory, which nothing else points to
+		module drv.Module
+		d      drv.Ptr
+		s      drv.Stream
+		e      drv.Event
+
+		// address is that of the registered memory, which nothing else points to.
+		address uintptr
 	)
 	if err := ctx.Do(func() (err error) {
 		var errs [4]error

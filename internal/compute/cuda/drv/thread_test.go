@@ -31,7 +31,9 @@ func TestDoRunsOneAtATime(t *testing.T) {
 					runtime.Gosched()
 					ran.Add(1)
 					busy.Add(-1)
-					return r.ctx.SynchronizeAll() // an error where the context is not current
+
+					// This is an error where the context is not current.
+					return r.ctx.SynchronizeAll()
 				}); err != nil {
 					t.Error(err)
 				}

@@ -38,7 +38,9 @@ func leaveIdle(t *testing.T, c *drv.Context, copies bool) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.Malloc(64 << 30) // more than there is, and never touched
+
+	// The memory is more than there is, and never touched.
+	p, err := c.Malloc(64 << 30)
 	if err != nil {
 		return err
 	}

@@ -127,8 +127,11 @@ type box struct {
 	order  int
 	memory []byte
 	used   int
-	blocks [][2]int // where memory was given: offset and size
-	names  []string
+
+	// blocks are where memory was given: offset and size.
+	blocks [][2]int
+
+	names []string
 	*Set
 
 	// skew moves all memory that is given by so many bytes from where it is aligned.
@@ -136,8 +139,10 @@ type box struct {
 }
 
 const (
-	guard  = 256
-	poison = 0xff // makes numbers of all types not a number
+	guard = 256
+
+	// poison makes numbers of all types not a number.
+	poison = 0xff
 )
 
 // arena is the memory of all boxes, one at a time.
@@ -156,7 +161,8 @@ var onGPU *realGPU
 
 func newBox(t testing.TB, sms, order int) *box {
 	if g := onGPU; g != nil {
-		_ = g.memory.Release() // what a test left that did not end well
+		// A test that did not end well may have left some.
+		_ = g.memory.Release()
 		b := &box{t: t, order: order, gpu: g}
 		b.Set = &Set{device: b, sms: g.set.sms, functions: g.set.functions}
 		return b
@@ -313,7 +319,9 @@ func near(t testing.TB, what string, typ Type, got, want []float64, more float64
 		more = 4 * max(more, 1)
 	}
 	unit := map[Type]float64{Float32: 0x1p-24, BFloat16: 0x1p-8, Float16: 0x1p-11}[typ]
-	smallest := map[Type]float64{Float32: 1e-30, BFloat16: 1e-30, Float16: 0x1.01p-25}[typ] // of rounding near zero
+
+	// smallest is the size of rounding near zero.
+	smallest := map[Type]float64{Float32: 1e-30, BFloat16: 1e-30, Float16: 0x1.01p-25}[typ]
 	top, worst := 0.0, 0.0
 	for _, w := range want {
 		if !math.IsNaN(w) && !math.IsInf(w, 0) {

@@ -26,7 +26,8 @@ func openGPU(t *testing.T) (*fake.Machine, *realGPU) {
 	g.memory, err = gputest.NewMemory(g.Context, g.s)
 	gputest.Must(t, err)
 	t.Cleanup(func() {
-		if !t.Failed() { // what a lost GPU holds goes with the process
+		// What a lost GPU holds goes with the process.
+		if !t.Failed() {
 			gputest.Must(t, errors.Join(g.memory.Close(), g.Do(func() error { return g.DestroyStream(g.s) })))
 		}
 	})

@@ -57,7 +57,8 @@ func TestCrossEntropyLeavesOutRowsWithoutLabel(t *testing.T) {
 				}
 				grad := numbersOf(do(b.t, &op.SoftmaxCrossEntropyGrad{Smoothing: smoothing}, dense(xv, rows, classes), lt, gorgonia.NewF64(3))[0])
 				if missing == 1 {
-					clear(grad) // the reference divides zero by zero rows only where it writes
+					// The reference divides zero by zero rows only where it writes.
+					clear(grad)
 				}
 				b.must(b.CrossEntropy(0, c))
 				what := fmt.Sprint(s, " missing ", missing)

@@ -14,12 +14,15 @@ import (
 
 // A normCase is one batch normalisation with all that the reference says of it, channels last.
 type normCase struct {
-	s                        shape
-	x, add, dy, gamma, beta  []float64
-	mean, invstd             []float64
-	runMean, runVar          []float64 // before
-	movedMean, movedVar      []float64 // after
-	y                        []float64 // with add and relu as asked
+	s                       shape
+	x, add, dy, gamma, beta []float64
+	mean, invstd            []float64
+	runMean, runVar         []float64 // before
+	movedMean, movedVar     []float64 // after
+
+	// y comes with add and relu as asked.
+	y []float64
+
 	dz, dx, dgamma, dbeta    []float64
 	evaluated                []float64
 	eps, momentum            float64
@@ -138,7 +141,9 @@ func TestBatchNorm(t *testing.T) {
 							}
 						}
 					}
-					if kind.add && b.order == 0 { // in place of what is added
+
+					// The result goes to the place of what is added.
+					if kind.add && b.order == 0 {
 						f.Y = c.ap
 						b.must(b.BatchNormApply(0, f))
 						near(b.t, fmt.Sprint(s, " y in place"), typ, b.get(typ, c.ap, n), c.y, 30)
@@ -189,7 +194,9 @@ func TestBatchNormGradWithEachWayToKnowTheMask(t *testing.T) {
 						same(b.t, fmt.Sprint(s, " dadd"), b.get(typ, g.DAdd, n), c.dz)
 					}
 					near(b.t, fmt.Sprint(s, " dx"), typ, b.get(typ, g.DX, n), c.dx, 60)
-					if b.order == 0 { // in place of dy
+
+					// The result goes to the place of dy.
+					if b.order == 0 {
 						g.DX, g.DGamma, g.DBeta, g.DAdd = c.dyp, 0, 0, 0
 						b.must(b.BatchNormGrad(0, g))
 						near(b.t, fmt.Sprint(s, " dx in place"), typ, b.get(typ, c.dyp, n), c.dx, 60)

@@ -50,7 +50,9 @@ func TestCompiledProgramLoads(t *testing.T) {
 		t.Errorf("version %d.%d, want 13.0", major, minor)
 	}
 	ctx := m.Context(0)
-	for _, compute := range [][2]int{{9, 0}, {99, 0}} { // the second is newer than the library, and gets PTX
+
+	// The second is newer than the library, and gets PTX.
+	for _, compute := range [][2]int{{9, 0}, {99, 0}} {
 		p := program()
 		p.Compute = compute
 		image, _, err := c.Compile(p)

@@ -49,8 +49,10 @@ type labAgent struct {
 	*faultnet.Host
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
-	err    error     // once ended
-	at     time.Time // when it ended
+	err    error // once ended
+
+	// at is when it ended.
+	at time.Time
 }
 
 // agent starts one at a host.

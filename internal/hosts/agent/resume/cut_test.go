@@ -81,7 +81,9 @@ func TestConversationSurvivesEveryCut(t *testing.T) {
 					select {
 					case <-a.Done():
 						return
-					case <-b.Done(): // it has read all, and this end has not heard of it: dialin's launcher refuses it now
+					case <-b.Done():
+						// It has read all, and this end has not heard of it: dialin's launcher
+						// refuses it now.
 						a.Abort(over)
 						return
 					default:
@@ -177,7 +179,8 @@ func TestAbortEndsCalls(t *testing.T) {
 		synctest.Wait()
 		s.Abort(gone)
 		for range 3 {
-			if err := <-results; !errors.Is(err, gone) && !errors.Is(err, net.ErrClosed) { // Write may have ended by Finish's CloseWrite
+			// Write may have ended by Finish's CloseWrite.
+			if err := <-results; !errors.Is(err, gone) && !errors.Is(err, net.ErrClosed) {
 				t.Errorf("got %v, want %v", err, gone)
 			}
 		}

@@ -62,7 +62,8 @@ func admitted(o object) (runtime.Object, []string) {
 			errs = append(errs, err.Error())
 		}
 	case *core.Service:
-		v.Spec.ClusterIPs = []string{v.Spec.ClusterIP} // the API server allocates, before it validates
+		// The API server allocates, before it validates.
+		v.Spec.ClusterIPs = []string{v.Spec.ClusterIP}
 		v.Spec.IPFamilies = []core.IPFamily{core.IPv4Protocol}
 		v.Spec.IPFamilyPolicy = new(core.IPFamilyPolicySingleStack)
 		for _, err := range corevalidation.ValidateServiceCreate(v) {

@@ -27,9 +27,14 @@ type cluster struct {
 	t      *testing.T
 	client *fake.Clientset
 
-	mu      sync.Mutex // the parts of the API server that are written here: one request at a time
-	made    int        // pods
-	version int        // of objects; the controller takes no note of an update that has the old version
+	// mu lets the parts of the API server that are written here serve one request at a time.
+	mu sync.Mutex
+
+	made int // pods
+
+	// version is that of objects. The controller takes no note of an update that has the old
+	// version.
+	version int
 
 	end func() // ends the controller
 }

@@ -28,8 +28,11 @@ type kubelet struct {
 	replace  *strings.Replacer
 	programs string // folder in PATH
 
-	mu      sync.Mutex
-	started map[string]*container // by the name of the pod
+	mu sync.Mutex
+
+	// started are by the name of the pod.
+	started map[string]*container
+
 	running sync.WaitGroup
 }
 
@@ -128,7 +131,9 @@ func (k *kubelet) start(pod *v1.Pod) *container {
 	for _, word := range append(spec.Command[:len(spec.Command):len(spec.Command)], spec.Args...) {
 		words = append(words, k.replace.Replace(expansion.Expand(word, mapping)))
 	}
-	if words[1] == "agent" { // the name that the host has in the pod
+
+	// The name is the one that the host has in the pod.
+	if words[1] == "agent" {
 		words = append(words, "--name", pod.Spec.Hostname)
 	}
 	p.cmd = exec.Command(filepath.Join(k.programs, words[0]), words[1:]...)

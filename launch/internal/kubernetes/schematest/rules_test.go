@@ -33,7 +33,9 @@ func TestJobControllerFollowsTheRules(t *testing.T) {
 	for _, tc := range []struct {
 		name, job string
 		happens   func(c *cluster, pods []*v1.Pod)
-		want      string // after a minute; the back-off after a failure is 10 s at first
+
+		// want is after a minute. The back-off after a failure is 10 s at first.
+		want string
 	}{
 		{"evicted, left, exit code 143: replaced, not counted", workers,
 			func(c *cluster, p []*v1.Pod) { c.evict(p[1]); c.exits(p[1], 143, "Error") },
@@ -215,7 +217,9 @@ func TestJobIsScaledByBothNumbers(t *testing.T) {
 			t.Errorf("%d pods had to leave, want 3", n)
 		}
 		c.after(time.Minute, j, "pods [0 1] failed 0")
-		c.scale(j, 3) // a pod of that index comes again
+
+		// A pod of that index comes again.
+		c.scale(j, 3)
 		c.after(2*time.Second, j, "pods [0 1 2] failed 0")
 	})
 }

@@ -41,8 +41,11 @@ var (
 // runningJob is a job whose pods are processes of this machine.
 type runningJob struct {
 	*cluster
-	k                           *kubelet
-	finish                      string // the file with which countjob ends soon
+	k *kubelet
+
+	// finish is the file with which countjob ends soon.
+	finish string
+
 	begin                       time.Time
 	scheduler, servers, workers *batchv1.Job
 }
@@ -201,7 +204,8 @@ var onVolume = []string{"-n", "2", "-s", "2", "--pvc", "checkpoints:/checkpoints
 // An elastic job goes through what happens in a cluster: workers are scaled, one is evicted, the
 // scheduler's pod is killed.
 func TestPodsOfAnElasticJob(t *testing.T) {
-	t.Parallel() // it waits for back-offs of 10 s
+	// It waits for back-offs of 10 s.
+	t.Parallel()
 	j := startJob(t, append([]string{"--elastic-training-enabled", "--max-workers", "4"}, onVolume...))
 	j.train(2)
 	j.note("2 workers train")
@@ -242,7 +246,8 @@ func TestPodsOfAnElasticJob(t *testing.T) {
 // A job that is not elastic stops with a checkpoint when one of its pods is evicted, and goes on
 // when that is replaced.
 func TestPodsOfAJobAreEvicted(t *testing.T) {
-	t.Parallel() // it waits for back-offs of 10 s
+	// It waits for back-offs of 10 s.
+	t.Parallel()
 	j := startJob(t, onVolume)
 	j.train(2)
 	pod := j.pods(j.scheduler)[0]
@@ -266,7 +271,8 @@ func TestPodsOfAJobAreEvicted(t *testing.T) {
 // With --restarts a job goes on from its newest checkpoint after a pod was killed, when that is
 // replaced.
 func TestPodsOfAJobAreKilled(t *testing.T) {
-	t.Parallel() // it waits for back-offs of 10 s
+	// It waits for back-offs of 10 s.
+	t.Parallel()
 	j := startJob(t, append([]string{"--restarts", "3"}, onVolume...))
 	j.train(2)
 	for _, job := range []*batchv1.Job{j.workers, j.servers} {
@@ -287,7 +293,8 @@ func TestPodsOfAJobAreKilled(t *testing.T) {
 // A worker that exits with 3 ends the job, whose exit code that is: the scheduler's Job fails at
 // once, and the agents' pods end.
 func TestPodsOfAJobThatFails(t *testing.T) {
-	t.Parallel() // it waits for back-offs of 10 s
+	// It waits for back-offs of 10 s.
+	t.Parallel()
 	j := startJob(t, []string{"-n", "2", "-s", "1"}, "/bin/sh", "-c", "exit 3")
 	pod := j.podOf(j.scheduler)
 	j.ends(pod, 3)

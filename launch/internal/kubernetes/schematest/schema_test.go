@@ -55,9 +55,14 @@ func TestSchemasRefuse(t *testing.T) {
 	c := newChecker(t)
 	for _, tc := range []struct {
 		file, kind, name string
-		path             string // of the field, with numbers for elements
-		value            any    // nil: the field is removed
-		want             string
+
+		// path is the field's, with numbers for elements.
+		path string
+
+		// value is nil to remove the field.
+		value any
+
+		want string
 	}{
 		{"plain.yaml", "Job", "paragon-workers", "spec.completionsMode", "Indexed", "unknown field completionsMode"},
 		{"plain.yaml", "Job", "paragon-workers", "spec.parallelism", "2", "spec.parallelism: got string 2, want integer"},
