@@ -37,17 +37,21 @@ const Any = "*"
 
 // A Network connects hosts. Its methods may be called from any goroutine.
 type Network struct {
-	mu        sync.Mutex // guards all below
-	seed      uint64
-	rng       *rand.Rand // of Step
+	// mu guards all below.
+	mu   sync.Mutex
+	seed uint64
+	// rng chooses what Step does.
+	rng       *rand.Rand
 	listeners map[string]*listener
 	pairs     map[*pair]bool
-	made      map[link]uint64 // connections, by dialer and listener
-	silent    map[string]bool // hosts that died without closing connections: dials to them hang
-	nextPort  int
-	drops     map[link]bool
-	refuses   map[link]bool
-	delays    map[link]span
+	// made counts connections, by dialer and listener.
+	made map[link]uint64
+	// silent are hosts that died without closing connections: dials to them hang.
+	silent   map[string]bool
+	nextPort int
+	drops    map[link]bool
+	refuses  map[link]bool
+	delays   map[link]span
 }
 
 type link struct{ from, to string }
@@ -55,9 +59,12 @@ type span struct{ min, max time.Duration }
 
 // A pair is a connection: the halves of both directions.
 type pair struct {
-	dialer, listener string // hosts
-	from, to         *Host  // their views
-	there, back      *half  // from the dialer, to the dialer
+	// dialer and listener are the names of hosts.
+	dialer, listener string
+	// from and to are the hosts themselves.
+	from, to *Host
+	// there carries what the dialer writes, back what it reads.
+	there, back *half
 }
 
 // New returns a Network without faults.
@@ -88,7 +95,8 @@ func (a addr) host() string {
 func (n *Network) forget(p *pair) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !p.there.lossy() && !p.back.lossy() { // a lossy one must still be found by Heal
+	if !p.there.lossy() && !p.back.lossy() {
+		// A lossy pair must still be found by Heal.
 		delete(n.pairs, p)
 	}
 }
@@ -125,7 +133,8 @@ func (n *Network) delay(c *conn) time.Duration {
 func (n *Network) Cut(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for p := range n.pairs { // each is reset alike: the order does not matter
+	// Each pair is reset alike, so the order does not matter.
+	for p := range n.pairs {
 		if matches(a, p.dialer) && matches(b, p.listener) || matches(b, p.dialer) && matches(a, p.listener) {
 			p.there.reset()
 			p.back.reset()
@@ -141,7 +150,8 @@ func (n *Network) Cut(a, b string) {
 func (n *Network) Break(dialer, listener string, late time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for p := range n.pairs { // each is treated alike: the order does not matter
+	// Each pair is treated alike, so the order does not matter.
+	for p := range n.pairs {
 		if matches(dialer, p.dialer) && matches(listener, p.listener) {
 			p.there.sever(late)
 			p.back.reset()

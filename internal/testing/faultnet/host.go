@@ -14,11 +14,13 @@ import (
 
 // A Host is one host's view of a Network, and the life of what runs there.
 type Host struct {
-	n      *Network
-	name   string
-	dead   atomic.Bool
-	mute   bool                          // it died without closing connections; guarded by n.mu
-	frozen atomic.Pointer[chan struct{}] // closed by Thaw; nil: it runs
+	n    *Network
+	name string
+	dead atomic.Bool
+	// mute says that the host died without closing connections. n.mu guards it.
+	mute bool
+	// frozen is closed by Thaw; nil: the host runs.
+	frozen atomic.Pointer[chan struct{}]
 }
 
 // Host returns a view of the host of that name; hosts need not be made beforehand. Several views of
@@ -67,7 +69,8 @@ func (h *Host) Kill(silent bool) {
 			gone = append(gone, l)
 		}
 	}
-	for p := range n.pairs { // each is treated alike: the order does not matter
+	// Each pair is treated alike, so the order does not matter.
+	for p := range n.pairs {
 		out, in := p.there, p.back
 		switch h {
 		case p.from:
@@ -78,7 +81,8 @@ func (h *Host) Kill(silent bool) {
 		}
 		out.die(silent)
 		in.orphan(silent)
-		if !silent && !out.lossy() && !in.lossy() { // a lossy link keeps the news from the other end, until it is restored
+		if !silent && !out.lossy() && !in.lossy() {
+			// A lossy link keeps the news from the other end until it is restored.
 			delete(n.pairs, p)
 		}
 	}
@@ -112,7 +116,8 @@ func (h *Host) Listen(address string) (net.Listener, error) {
 	l := &listener{n: n, host: h, addr: a, queue: make(chan *conn, 128), closed: make(chan struct{})}
 	n.listeners[string(a)] = l
 	delete(n.silent, h.name)
-	for p := range n.pairs { // what is there now knows nothing of the connections of what was there
+	// What runs there now knows nothing of the connections of what ran there before.
+	for p := range n.pairs {
 		if p.from.mute && p.from.name == h.name || p.to.mute && p.to.name == h.name {
 			p.there.reset()
 			p.back.reset()

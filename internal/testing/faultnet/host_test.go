@@ -100,7 +100,8 @@ func TestAFrozenHostDoesNothingAndForgetsNothing(t *testing.T) {
 		begin := time.Now()
 		var read, wrote time.Duration
 		done := make(chan bool, 2)
-		go func() { // a read that is under way when the host freezes
+		go func() {
+			// This read is under way when the host freezes.
 			buf := make([]byte, 1)
 			s.Read(buf)
 			read = time.Since(begin)

@@ -14,23 +14,29 @@ import (
 // A half is one direction of a connection: a bounded buffer of bytes, each piece with the time at
 // which it arrives.
 type half struct {
-	mu       sync.Mutex
-	cond     sync.Cond
-	pieces   []piece
-	size     int
-	readErr  error // what a reader gets once the buffer is empty
-	writeErr error // what a writer gets
-	aborted  bool  // the reader gets readErr at once
-	left     bool  // the writing end was closed
-	dropping bool  // written bytes vanish
+	mu     sync.Mutex
+	cond   sync.Cond
+	pieces []piece
+	size   int
+	// readErr is what a reader gets once the buffer is empty, or at once if the half is aborted.
+	readErr error
+	// writeErr is what a writer gets.
+	writeErr error
+	// aborted says that the reader gets readErr at once.
+	aborted bool
+	// left says that the writing end was closed.
+	left bool
+	// dropping says that written bytes vanish.
+	dropping bool
 	last     time.Time
 	read     deadline
 	write    deadline
 }
 
 type piece struct {
-	b  []byte
-	at time.Time // when it may be read; zero: at once
+	b []byte
+	// at is when the piece may be read; zero: at once.
+	at time.Time
 }
 
 // window is how many bytes a direction holds before writers wait.
@@ -97,7 +103,8 @@ func (h *half) Write(b []byte, delay time.Duration) (n int, err error) {
 		p := piece{b: append([]byte(nil), b[:k]...)}
 		if delay > 0 || !h.last.IsZero() {
 			p.at = time.Now().Add(delay)
-			if p.at.Before(h.last) { // bytes stay in order
+			if p.at.Before(h.last) {
+				// Bytes stay in order.
 				p.at = h.last
 			}
 			h.last = p.at
@@ -250,8 +257,9 @@ func (h *half) stop(d *deadline) {
 
 // A conn is one end of a connection.
 type conn struct {
-	net           *Network
-	host          *Host // whose end it is
+	net *Network
+	// host is the host whose end it is.
+	host          *Host
 	rng           *rand.Rand
 	pair          *pair
 	in, out       *half
@@ -261,7 +269,8 @@ type conn struct {
 func (c *conn) Read(b []byte) (int, error) {
 	c.host.awake()
 	n, err := c.in.Read(b)
-	c.host.awake() // it may have been frozen meanwhile
+	// The host may have been frozen meanwhile.
+	c.host.awake()
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = &net.OpError{Op: "read", Net: "fault", Source: c.local, Addr: c.remote, Err: err}
 	}

@@ -67,7 +67,8 @@ func (r recorded) Write(b []byte) (int, error) {
 // the connection is closed afterwards.
 func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn, random *rand.Rand) {
 	hello := append([]byte{'P', 'R', 'G', 'N', transport.Version, 1, 0, 0}, make([]byte, 32)...)
-	until := func(ctx context.Context, nc net.Conn) { // the server closes it
+	until := func(ctx context.Context, nc net.Conn) {
+		// The server closes the connection.
 		nc.SetReadDeadline(time.Now().Add(10 * time.Second))
 		defer context.AfterFunc(ctx, func() { nc.Close() })()
 		io.Copy(io.Discard, nc)
@@ -133,7 +134,8 @@ func TestRoundsGoOnWhileStrangersCome(t *testing.T) {
 		}
 	}
 	done := 0
-	round := func() time.Duration { // all workers make one
+	round := func() time.Duration {
+		// All workers take part in the round.
 		t.Helper()
 		begin := time.Now()
 		var all sync.WaitGroup
@@ -175,7 +177,8 @@ func TestRoundsGoOnWhileStrangersCome(t *testing.T) {
 	for i, kind := range slices.Sorted(maps.Keys(kinds)) {
 		count := new(atomic.Int64)
 		counts.Store(kind, count)
-		for lane := range 24 { // each with a connection at a time
+		for lane := range 24 {
+			// Each lane has one connection at a time.
 			strangers.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(i), uint64(lane)))
 				for ctx.Err() == nil {

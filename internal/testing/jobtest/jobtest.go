@@ -33,8 +33,9 @@ import (
 
 // A Config says which job is run. The zero value of a field takes the default beside it.
 type Config struct {
-	Workers int // 1
-	Servers int // 1
+	// Workers and Servers are how many there are; 0: 1.
+	Workers int
+	Servers int
 	// WorkersPerHost puts so many workers on each host: the first ones on host0, the next ones
 	// on host1, and so on. 0: each is on its own. A network in memory knows each worker as
 	// worker0, worker1, ... all the same.
@@ -46,15 +47,23 @@ type Config struct {
 	// Seed decides what Net decides, and is logged.
 	Seed uint64
 
-	Secret    []byte             // none
-	TLS       bool               // every process has a certificate
-	Heartbeat time.Duration      // cluster's
-	Lease     time.Duration      // cluster's; over TCP a minute: time is real there, and the machine may be busy
-	Start     time.Duration      // 20 s, over TCP two minutes: how long the job may be forming
-	Server    shardserver.Config // its Logger is not read
-	Elastic   cluster.Elastic
-	Trace     func(role cluster.Role, rank int) *trace.Recorder // takes the spans of a worker or server; nil: nobody reads them
-	Logger    *slog.Logger                                      // drops all
+	Secret []byte // empty: none
+	// TLS gives every process a certificate.
+	TLS bool
+	// Heartbeat is package cluster's, if it is zero.
+	Heartbeat time.Duration
+	// Lease is package cluster's, if it is zero. Over TCP it is a minute: time is real there, and
+	// the machine may be busy.
+	Lease time.Duration
+	// Start is how long the job may be forming; zero: 20 s, over TCP two minutes.
+	Start time.Duration
+	// Server configures the servers. Its Logger is not read.
+	Server  shardserver.Config
+	Elastic cluster.Elastic
+	// Trace takes the spans of a worker or server; nil: nobody reads them.
+	Trace func(role cluster.Role, rank int) *trace.Recorder
+	// Logger gets all that is logged; nil drops it.
+	Logger *slog.Logger
 }
 
 // A Job is a scheduler and servers that run, and workers that may come.
@@ -62,9 +71,10 @@ type Job struct {
 	// Net connects the job's hosts, if it is in memory.
 	Net *faultnet.Network
 
-	t         testing.TB
-	cfg       Config
-	scheduler string // its address
+	t   testing.TB
+	cfg Config
+	// scheduler is the scheduler's address.
+	scheduler string
 	authority *identity.Authority
 	running   sync.WaitGroup
 	servers   []process // by rank
@@ -72,8 +82,10 @@ type Job struct {
 
 	stopScheduler context.CancelFunc
 
-	mu   sync.Mutex // guards errs
-	errs []error    // of the processes that ended, in the order in which they did
+	// mu guards errs.
+	mu sync.Mutex
+	// errs are the ends of processes, in their order.
+	errs []error
 }
 
 // New starts scheduler and servers. They form the job when the workers come.
@@ -126,8 +138,9 @@ func New(t testing.TB, cfg Config) *Job {
 
 // A process is one that can be ended.
 type process struct {
-	stop  context.CancelFunc
-	host  *faultnet.Host // of a job in memory
+	stop context.CancelFunc
+	// host is nil but in a job in memory.
+	host  *faultnet.Host
 	ended <-chan struct{}
 }
 
@@ -210,7 +223,8 @@ func (j *Job) identity(role, name string) *identity.Identity {
 	}
 	id, err := j.authority.Issue(role, name)
 	if err != nil {
-		panic(err) // a role that is not known
+		// The role is not known.
+		panic(err)
 	}
 	return id
 }

@@ -65,7 +65,8 @@ func TestJobsRunFromStartToFinish(t *testing.T) {
 func TestJobInMemoryLivesOnFakeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		job := New(t, Config{Workers: 2, Servers: 2})
-		time.Sleep(10 * time.Second) // the servers wait for the workers
+		// The servers wait for the workers meanwhile.
+		time.Sleep(10 * time.Second)
 		train(t, job)
 	})
 }

@@ -27,10 +27,15 @@ const Any = "*"
 // A Link says what becomes of the packets from one host to another. The zero value passes them on
 // at once.
 type Link struct {
-	Delay     time.Duration
-	Jitter    time.Duration // further delay, drawn for each packet up to this; the order stays
-	Loss      float64       // share of packets that vanish
-	Duplicate float64       // share of packets that come twice
-	Reset     bool          // packets of TCP are answered with a reset, in place of the receiver
-	Down      bool          // all vanish
+	Delay time.Duration
+	// Jitter is a further delay, drawn for each packet up to this; the order stays.
+	Jitter time.Duration
+	// Loss is the share of packets that vanish.
+	Loss float64
+	// Duplicate is the share of packets that come twice.
+	Duplicate float64
+	// Reset answers packets of TCP with a reset, in place of the receiver.
+	Reset bool
+	// Down lets all packets vanish.
+	Down bool
 }

@@ -21,7 +21,8 @@ type Lab struct {
 	byIP    map[[4]byte]*port
 	readers sync.WaitGroup
 
-	mu    sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu    sync.Mutex
 	rng   *rand.Rand
 	links map[[2]string]Link
 	stats Stats
@@ -97,7 +98,9 @@ func openTUN(space string) (*os.File, error) {
 	}
 	done := make(chan result)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine, as it is in another namespace
+		// The thread is never unlocked: it ends with the goroutine, since it is in another
+		// namespace.
+		runtime.LockOSThread()
 		f, err := func() (*os.File, error) {
 			ns, err := os.Open("/var/run/netns/" + space)
 			if err != nil {

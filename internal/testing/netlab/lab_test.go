@@ -44,7 +44,8 @@ func TestMain(m *testing.M) {
 		in, back := bufio.NewScanner(os.Stdin), bufio.NewReader(c)
 		for in.Scan() {
 			begin := time.Now()
-			_, err := fmt.Fprintf(c, "%s\n", in.Text()) // a reset that came before is told here, once: reads then find the end
+			// A reset that came before is told here, once. Reads then find the end.
+			_, err := fmt.Fprintf(c, "%s\n", in.Text())
 			line := ""
 			if err == nil {
 				line, err = back.ReadString('\n')

@@ -11,10 +11,12 @@ import (
 // A queue holds the packets for one host until they are due. Packets from one host keep their
 // order.
 type queue struct {
-	mu     sync.Mutex // guards the rest
-	list   packets
-	count  uint64
-	last   map[string]time.Time // when the last packet from a host is due
+	// mu guards the rest.
+	mu    sync.Mutex
+	list  packets
+	count uint64
+	// last is when the last packet from a host is due.
+	last   map[string]time.Time
 	news   chan struct{}
 	closed bool
 }
@@ -94,7 +96,8 @@ func (q *queue) write(w io.Writer) {
 		}
 		q.mu.Unlock()
 		if next != nil {
-			_, _ = w.Write(next) // a device that takes none has lost it
+			// A device that takes no packet has lost it.
+			_, _ = w.Write(next)
 			continue
 		}
 		timer.Reset(wait)
@@ -132,7 +135,8 @@ func reset(p []byte) []byte {
 	copy(t[0:2], tcp[2:4])
 	copy(t[2:4], tcp[0:2])
 	t[12], t[13] = 5<<4, 4
-	if flags&16 != 0 { // it acknowledges something: that is where it expects us to go on
+	if flags&16 != 0 {
+		// The number that it acknowledges is where it expects us to go on.
 		copy(t[4:8], tcp[8:12])
 	} else {
 		t[13] |= 16
