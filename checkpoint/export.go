@@ -11,13 +11,19 @@ import (
 
 // An Exported describes what Export wrote.
 type Exported struct {
-	From     string // the file or the checkpoint's folder
-	Steps    uint64 // steps taken; 0: not known
-	Tensors  int
-	Bytes    int64
-	Verified bool     // the source had checksums
-	Flat     bool     // the source, of an older version, had no shapes: a convolution's weight is one long row
-	LeftOut  []string // keys left out: open vocabularies, which PyTorch does not have
+	// From is the file, or the checkpoint's folder.
+	From string
+	// Steps is how many were taken; 0: not known.
+	Steps   uint64
+	Tensors int
+	Bytes   int64
+	// Verified says that the source had checksums.
+	Verified bool
+	// Flat says that the source, of an older version, had no shapes: a convolution's weight is
+	// one long row.
+	Flat bool
+	// LeftOut are keys left out: open vocabularies, which PyTorch does not have.
+	LeftOut []string
 }
 
 // Export writes a model's state dict as a safetensors file that PyTorch loads as it is:

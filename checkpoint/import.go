@@ -42,11 +42,14 @@ type ImportConfig struct {
 
 // Imported says what ImportPart has done with a model.
 type Imported struct {
-	From   string   // the file or the checkpoint's folder
-	Loaded []string // arrays that have the file's values now
-	// Arrays that have the values they had:
-	Skipped    []string   // by ImportConfig.Skip; no matter whether the file has them
-	Mismatched []Mismatch // by ImportConfig.IgnoreMismatched
+	// From is the file, or the checkpoint's folder.
+	From string
+	// Loaded are arrays that have the file's values now.
+	Loaded []string
+	// Skipped and Mismatched have the values they had. Skipped are those of ImportConfig.Skip,
+	// no matter whether the file has them; Mismatched those of ImportConfig.IgnoreMismatched.
+	Skipped    []string
+	Mismatched []Mismatch
 	// Unused are names in the file for which there was no array, after Rename.
 	Unused []string
 }

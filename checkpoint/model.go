@@ -37,10 +37,14 @@ func OwnState(device int, name string) string { return fmt.Sprintf("%s%d/%s", ow
 
 // A model is the parameters and statistics of a checkpoint or a file, by PyTorch's names.
 type model struct {
-	from    string // for messages
-	steps   uint64 // taken; 0: not known
-	flat    bool   // shapes are not known: an older version wrote it
-	summed  bool   // it had checksums
+	// from is where it came from, for messages.
+	from string
+	// steps is how many were taken; 0: not known.
+	steps uint64
+	// flat says that shapes are not known: an older version wrote it.
+	flat bool
+	// summed says that it had checksums.
+	summed  bool
 	arrays  map[string]*modelArray
 	leftOut []string
 	// averages says that the moving averages of the parameters are wanted in their place.
@@ -156,34 +160,41 @@ func (m *model) addStep(ctx context.Context, place Place, x *Saved) error {
 		return err
 	}
 	m.steps = x.Steps
-	names := make([]string, 0, len(manifest.Files))
-	for _, f := range manifest.Files {
-		names = append(names, f.Name)
-	}
-	if !m.summed {
-		for _, name := range x.Files {
-			names = append(names, path.Base(name))
-		}
-	}
 	var workers []*File
-	for _, name := range names {
-		if rank := 0; name != StoreFile {
-			if _, err := fmt.Sscanf(name, "worker-%d.safetensors", &rank); err != nil || name != WorkerFile(rank) {
-				continue
-			}
-			f, err := open(name)
-			if err != nil {
-				return err
-			}
-			m.addUpdated(f)
-			workers = append(workers, f)
+	for _, name := range workerFiles(x, manifest) {
+		f, err := open(name)
+		if err != nil {
+			return err
 		}
+		m.addUpdated(f)
+		workers = append(workers, f)
 	}
 	m.addStatistics(workers)
 	if m.averages {
 		return m.takeAverages(workers)
 	}
 	return nil
+}
+
+// workerFiles are the names of the workers' files of a checkpoint. A manifest without checksums
+// does not name them all; then they are those that lie there.
+func workerFiles(x *Saved, manifest Manifest) (names []string) {
+	var all []string
+	for _, f := range manifest.Files {
+		all = append(all, f.Name)
+	}
+	if manifest.Checksum == "" {
+		for _, name := range x.Files {
+			all = append(all, path.Base(name))
+		}
+	}
+	for _, name := range all {
+		rank := 0
+		if _, err := fmt.Sscanf(name, "worker-%d.safetensors", &rank); err == nil && name == WorkerFile(rank) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // takeAverages takes the moving averages of the first worker's file in place of the parameters.

@@ -26,23 +26,32 @@ type Info struct {
 	Name  string
 	DType DType
 	Shape []int
-	Bytes int64 // length of its data
+	// Bytes is the length of its data.
+	Bytes int64
 
-	offset int64  // in the file
-	sum    uint32 // of its data, where the file has checksums
+	// offset is where its data begin in the file, and sum is their checksum, where the file has
+	// checksums.
+	offset int64
+	sum    uint32
 }
 
 // A File is a safetensors file open for reading.
+//
+// Its header has been checked as a whole: the types, shapes and offsets of its tensors agree with
+// one another and with the size of the file, so that no length in it leads to memory being taken
+// that the file could not fill. Data are read only when asked for.
 type File struct {
 	name     string
 	r        io.ReaderAt
 	close    func() error
 	metadata map[string]string
-	infos    []Info // in the order of their data
-	byName   map[string]int
-	size     int64
-	summed   bool // it has checksums
-	sum      uint32
+	// infos are in the order of their data, and byName has their indices.
+	infos  []Info
+	byName map[string]int
+	size   int64
+	// summed says that the file has checksums, and sum is the header's.
+	summed bool
+	sum    uint32
 }
 
 // Open opens the file and reads its header.
@@ -148,7 +157,8 @@ func (f *File) readHeader(size int64) error {
 				return -1
 			}
 			return 1
-		case a.Bytes != b.Bytes: // an empty tensor comes before the one that starts with it
+		case a.Bytes != b.Bytes:
+			// An empty tensor comes before the one that begins where it does.
 			if a.Bytes < b.Bytes {
 				return -1
 			}

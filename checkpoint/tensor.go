@@ -17,7 +17,9 @@ type Tensor struct {
 	name  string
 	dtype DType
 	shape []int
-	have  int // elements given, or -1 where a function writes them
+	// have is how many elements were given; -1: a function writes them, and −2: they are of a
+	// type that float32 values cannot be written as.
+	have  int
 	write func(w io.Writer) error
 }
 
@@ -82,7 +84,8 @@ func (t Tensor) bytes() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if size := int64(t.dtype.Size()); t.have >= 0 && int64(t.have)*size != n { // types of less than a byte are streams
+	// Types of less than a byte are written by functions alone.
+	if size := int64(t.dtype.Size()); t.have >= 0 && int64(t.have)*size != n {
 		return 0, fmt.Errorf("got %d values for shape %v, want %d", t.have, t.shape, n/size)
 	}
 	return n, nil
@@ -101,7 +104,8 @@ func sizeOf(dtype DType, shape []int) (int64, error) {
 		return 0, fmt.Errorf("got shape %v of %s, want fewer than 2⁶³ bytes", shape, dtype)
 	case bits%8 == 0:
 		return n * (bits / 8), nil
-	case n%4 != 0: // 4 elements of 6 bits are 3 bytes, of 4 bits 2
+	case n%4 != 0:
+		// 4 elements of 6 bits are 3 bytes, and 2 elements of 4 bits are one.
 		if bits == 4 && n%2 == 0 {
 			break
 		}

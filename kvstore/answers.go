@@ -19,8 +19,8 @@ type answers struct {
 	weight   float64
 	examples uint64
 	weighed  uint64
-	// caught is, by shard, how many of this worker's pushes the guard has refused or clipped. It
-	// is made when first needed, as limits and norms are.
+	// caught is, by shard, how many of this worker's pushes the guard has refused or clipped.
+	// It is made when first needed, as limits and norms are.
 	caught []uint64
 	limits *normLimits
 	norms  []shardNorms

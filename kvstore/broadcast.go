@@ -14,6 +14,11 @@ import (
 // workers that ask again.
 const MaxBroadcast = 512 << 10
 
+// Broadcast returns on every worker the value that the worker of the lowest rank makes.
+//
+// The scheduler keeps the first value that is told under the broadcast's name. So a worker that was
+// lost after it told does no harm: its successor tells another value, which nobody gets, not even
+// itself. All workers return the same one.
 func (m *membership) Broadcast(ctx context.Context, make func() (string, error)) (string, error) {
 	if m.joining.Load() {
 		return "", m.notYet("broadcast")
@@ -41,8 +46,8 @@ func (m *membership) Broadcast(ctx context.Context, make func() (string, error))
 				return "", err
 			}
 		}
-		// The leader, too, waits for a value: another one may have told its own before it was
-		// lost, and the first value counts.
+		// The leader, too, waits for a value: another one may have told its own before it
+		// was lost, and the first value counts.
 		value, again, err := m.awaitBroadcast(ctx, name, leader)
 		if !again {
 			return value, err

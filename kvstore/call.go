@@ -13,7 +13,8 @@ import (
 	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
-// A call is one request of an op. The op's next run reuses it.
+// A call is one request of an op. The op's next run reuses it. It ends exactly once in each run, by
+// end, on whichever goroutine notices: then the op counts one call less.
 //
 // Its first attempt may be made by start, on the caller's goroutine; all others, and the first one
 // where start cannot, are made by run on a goroutine of the pool.
@@ -119,7 +120,8 @@ func (c *call) start() bool {
 	return c.sent
 }
 
-// answered ends the attempt of start, on the goroutine that read the answer.
+// answered ends the attempt of start, on the goroutine that read the answer. It must not wait,
+// since other answers of that connection come after it: what is left to do is done on the pool.
 func (c *call) answered() {
 	got, err := c.started.Result()
 	c.ended.Store(true)

@@ -43,7 +43,9 @@ func (c Compression) encode(r *buffer.Aligned, native bool, top *f32.TopK, resid
 	return code
 }
 
-// addDecoded adds the decoded values to dst; scratch is as long as dst.
+// addDecoded adds the decoded values to dst; scratch is as long as dst. It is what a server does
+// with the code, so that a store within this process, which compresses each device's gradient and
+// sends none, trains as one that sends.
 func addDecoded(native bool, c Compression, dst []float32, code []byte, scratch []float32) {
 	switch c.Type {
 	case "2bit":

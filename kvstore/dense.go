@@ -13,7 +13,8 @@ import (
 //
 // A push of one key is: check the arguments, take the key's turn, encode the gradient and make a
 // request for each shard (prepare), send them (op.run), record what the answers say (received), and
-// end. With PushMany the keys take their turns, and small ones share messages; the rest is the same.
+// end. With PushMany the keys take their turns, and small ones share messages; the rest is the
+// same.
 type densePath struct {
 	cfg      *settings
 	requests *requests
@@ -46,8 +47,8 @@ type densePush struct {
 	// discarded receives a value that the caller did not ask for.
 	discarded []float32
 
-	// The fields below are of the push under way. placement is the version of the placement when
-	// it began, and into receives the value.
+	// The fields below are of the push under way. placement is the version of the placement
+	// when it began, and into receives the value.
 	pull      bool
 	seq       uint64
 	placement uint64
@@ -66,7 +67,8 @@ func newDensePush(r *requests, k *key) *densePush {
 	return p
 }
 
-// takePush returns the densePush for the key's next push, until keepPush. The caller holds the turn.
+// takePush returns the densePush for the key's next push, until keepPush. The caller holds the
+// turn.
 func (d *densePath) takePush(k *key) *densePush {
 	if k.push != nil {
 		return k.push
@@ -81,7 +83,8 @@ func (d *densePath) takePush(k *key) *densePush {
 	return newDensePush(d.requests, k)
 }
 
-// keepPush ends the use of p. A gradient that is encoded and not acknowledged stays with its key.
+// keepPush ends the use of p. A gradient that is encoded and not acknowledged stays with its key,
+// because what it left out is in the key's residual already: encoding it anew would lose that.
 func (d *densePath) keepPush(k *key, p *densePush) {
 	if k.small() && !p.gradient.encoded {
 		k.push = nil
@@ -199,8 +202,8 @@ func (p *densePush) route(host *hostSums, k *key, i int, summed bool) {
 	}
 }
 
-// sumsWithinHost reports whether a push-pull of a key may be summed up within the host, wherever its
-// shards' servers are.
+// sumsWithinHost reports whether a push-pull of a key may be summed up within the host, wherever
+// its shards' servers are.
 func (d *densePath) sumsWithinHost(c Compression, step wire.Step) bool {
 	if d.host == nil || d.cfg.async || d.cfg.guard != nil || c.codec() > wire.CodecBFloat16 || d.cfg.eachDevice || d.host.leaders.none() {
 		return false
@@ -208,7 +211,9 @@ func (d *densePath) sumsWithinHost(c Compression, step wire.Step) bool {
 	return !step.Measure || !d.rules.preconditions()
 }
 
-// received records what the answers say. err is that of the requests; it returns the push's.
+// received records what the answers say. err is that of the requests; it returns the push's. A
+// push-pull whose answer cannot be decoded has failed, although the servers have counted it: its
+// repeat has the same number, and they answer it again.
 func (d *densePath) received(p *densePush, k *key, err error) error {
 	if err == nil && p.pull {
 		err = p.answers.decode(k, p.op, p.values, p.into)

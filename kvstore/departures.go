@@ -52,7 +52,8 @@ func (d *departures) add(o wire.Origin, round uint64) {
 	d.telling.Go(func() { d.insist(p) })
 }
 
-// once tells a leader of a round that this worker may not come to, without a departure from then on.
+// once tells a leader of a round that this worker may not come to, without a departure from then
+// on.
 func (d *departures) once(p *wire.Push) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,8 +110,8 @@ func (d *departures) failed(p *wire.Push) {
 	}
 }
 
-// insist makes attempts to tell a shard's leader for as long as the others would wait. A leader that
-// sums up nothing needs no telling.
+// insist makes attempts to tell a shard's leader for as long as the others would wait. A leader
+// that sums up nothing needs no telling.
 func (d *departures) insist(p *wire.Push) {
 	pause, began := attempt.FirstPause, time.Now()
 	for {

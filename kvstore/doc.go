@@ -137,10 +137,10 @@ type Store interface {
 	InitialWorkers() int
 	// Weighted returns a Pusher of this store whose contributions have a weight in a mean, such
 	// as their number of examples. With counted the weight is the number of examples that this
-	// worker has used (else see PushOptions.Examples), and the servers add them up. If the worker is
-	// lost, its examples are handed out again, except those of acknowledged steps: steps of
-	// which every key has the contribution. Keys whose names begin with "paragon/" are not part
-	// of the model and do not matter for that.
+	// worker has used (else see PushOptions.Examples), and the servers add them up. If the
+	// worker is lost, its examples are handed out again, except those of acknowledged steps:
+	// steps of which every key has the contribution. Keys whose names begin with "paragon/" are
+	// not part of the model and do not matter for that.
 	Weighted(weight float32, counted bool) Pusher
 	// Step returns a Pusher for one step: Weighted, with a learning rate and a measurement of
 	// norms for this step alone. Make a new one for each step. A round to which workers gave
@@ -158,7 +158,8 @@ type Store interface {
 	// refused. 0: that round had no effect. All workers get the same number. Of a key with
 	// several shards it is the largest.
 	RoundWeight(key string) float64
-	// RoundExamples is RoundWeight for the examples of the contributions (PushOptions.Examples).
+	// RoundExamples is RoundWeight for the examples of the contributions
+	// (PushOptions.Examples).
 	RoundExamples(key string) uint64
 	// Topology says on how many hosts the workers run, and how many servers there are.
 	Topology() Topology

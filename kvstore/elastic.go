@@ -45,7 +45,8 @@ type Division struct {
 
 // An Arrival is what a worker says at a boundary. All workers say the same, but for Used.
 type Arrival struct {
-	// Change is the pending change. 0: others have said that there is one, and it is waited for.
+	// Change is the pending change. 0: others have said that there is one, and it is waited
+	// for.
 	Change uint64
 	// Steps is the number of steps done in all.
 	Steps uint64

@@ -19,8 +19,8 @@ type SamplerConfig struct {
 	Batch int
 	// Epochs is the number of passes over the data set in all.
 	Epochs int
-	// First is the epoch to begin with, of a run that goes on from a checkpoint of the end of an
-	// epoch.
+	// First is the epoch to begin with, of a run that goes on from a checkpoint of the end of
+	// an epoch.
 	First int
 	// Seed is that of the order in which the examples are read.
 	Seed uint64
@@ -85,9 +85,9 @@ type ElasticSampler struct {
 	step, steps uint64
 	cuts        []sampler.Cut
 
-	// A division is what is left of the epoch after the cuts, shared by the workers. own is this
-	// worker's share, used how many examples of it were used, and next goes over the rest; nil:
-	// it was not asked for yet.
+	// A division is what is left of the epoch after the cuts, shared by the workers. own is
+	// this worker's share, used how many examples of it were used, and next goes over the rest;
+	// nil: it was not asked for yet.
 	own  *sampler.Sampler
 	next *sampler.Cursor
 	used int

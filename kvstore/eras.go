@@ -5,12 +5,12 @@ import (
 	"sync"
 )
 
-// An eras names calls that all workers make together, such as the third barrier since the last change
-// of the membership.
+// An eras names calls that all workers make together, such as the third barrier since the last
+// change of the membership.
 //
-// The names count from the change, since a worker that has joined does not know how often the others
-// have called before. An era has the number of the change that began it, not a generation: that
-// may go up again, when a worker is lost, before all workers have seen it.
+// The names count from the change, since a worker that has joined does not know how often the
+// others have called before. An era has the number of the change that began it, not a generation:
+// that may go up again, when a worker is lost, before all workers have seen it.
 type eras struct {
 	mu     sync.Mutex // guards the fields below
 	change uint64

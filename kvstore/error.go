@@ -18,8 +18,8 @@ type ShardError struct {
 	Key string
 	// Shard is the index in the key's plan; -1: the whole key.
 	Shard int
-	// Round is the round pushed to, or the number of rounds that a pulled value must contain. It
-	// means nothing without a Key.
+	// Round is the round pushed to, or the number of rounds that a pulled value must contain.
+	// It means nothing without a Key.
 	Round uint64
 	// Peer is the server that was asked, such as "server 1 at 10.0.0.7:9090"; empty: no request
 	// was made.

@@ -9,12 +9,17 @@ import (
 
 // A feedback holds the residuals of a key's compressed pushes, one for each device whose gradient
 // is compressed by itself.
+//
+// A residual is what all pushes so far have left out, in the units of the gradient. It means
+// something only under the compression that made it: another one begins with zeros.
 type feedback struct {
+	// using is the compression that made the residuals (Compression.forResiduals).
 	using     Compression
 	residuals [][]float32
-	scratch   []float32
-	code      buffer.Aligned
-	top       f32.TopK
+	// scratch, code and top are memory for encoding.
+	scratch []float32
+	code    buffer.Aligned
+	top     f32.TopK
 }
 
 // residual returns device i's residual, zeros at first and after a change of compression.

@@ -8,22 +8,23 @@ import (
 	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
 
-// A gradient is what a push of a dense key sends: the sum of the devices' gradients, compressed. All
-// its slices are by shard, but for sum and deviceNorms.
+// A gradient is what a push of a dense key sends: the sum of the devices' gradients, compressed.
+// All its slices are by shard, but for sum and deviceNorms.
 //
 // What compression leaves out of a gradient goes into the key's residual. That happens once: where
 // the push fails, the gradient stays encoded as it is, and the next push sends it again.
 type gradient struct {
 	payloads [][1][]byte
-	// codes are the memory of payloads that are not in the caller's, and lengths the bytes used.
+	// codes are the memory of payloads that are not in the caller's, and lengths the bytes
+	// used.
 	codes   []buffer.Aligned
 	lengths []int
 	// plain says that the shard is sent as float32 whatever the compression is.
 	plain []bool
 	// thresholds are of 2bit.
 	thresholds []float32
-	// judged says that this worker has compared the norm with the guard's limit. norms are of the
-	// devices' sum, divided by the weight.
+	// judged says that this worker has compared the norm with the guard's limit. norms are of
+	// the devices' sum, divided by the weight.
 	judged []bool
 	norms  []float64
 	// sum is the devices' sum, and deviceNorms are the norms of their gradients where each is

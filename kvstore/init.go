@@ -46,6 +46,9 @@ func (s *initialiser) InitRows(ctx context.Context, key string, numRows, rowLen 
 	return s.init(ctx, d, value)
 }
 
+// init declares a key, gives its shards their first values or waits for the worker that does, and
+// makes the key known to this worker's calls. After an error the key is not known, and another Init
+// may try again.
 func (s *initialiser) init(ctx context.Context, d wire.Declare, value []float32) error {
 	if err := wire.CheckKeyName(d.Name); err != nil {
 		return keyError("init", d.Name, err, "")
@@ -95,6 +98,8 @@ func (s *initialiser) place(ctx context.Context, d wire.Declare) (*key, error) {
 	opt := s.rules.optimizer()
 	d.Whole = d.Rule == wire.RuleOptimizer && opt != nil && opt.WholeKeys()
 	var plan wire.KeyPlan
+	// The version is read before the plan is asked for: a plan that is older than a move is
+	// then known to be so (placementTracker.track).
 	before := s.placement.version.Load()
 	err := s.requests.ask(ctx, fmt.Sprintf("init key %s", wire.Shown(d.Name)), func(ctx context.Context) (err error) {
 		plan, err = s.requests.node.Declare(ctx, d)
@@ -118,7 +123,9 @@ func (s *initialiser) place(ctx context.Context, d wire.Declare) (*key, error) {
 	return k, nil
 }
 
-// checkPlan checks that a plan is of the declared key, and that its shards cover the key.
+// checkPlan checks that a plan is of the declared key, and that its shards cover the key: dense
+// ones by ranges that follow one another, those of rows by every n-th row. All that slices a
+// gradient or a value relies on this, and does not check again.
 func checkPlan(d *wire.Declare, p *wire.KeyPlan) error {
 	if p.Name != d.Name || p.Form != d.Form || p.Rule != d.Rule || p.Size != d.Size || p.RowLen != d.RowLen {
 		return fmt.Errorf("got key %s of %s, want %s of %s", wire.Shown(p.Name), describe(p.Form, p.Rule, p.Size, p.RowLen), wire.Shown(d.Name), describe(d.Form, d.Rule, d.Size, d.RowLen))

@@ -122,7 +122,9 @@ func (s *checkpoints) afterLoad(ctx context.Context, k *key) error {
 	return nil
 }
 
-// loadFile checks all of the file, and only then writes it to the servers.
+// loadFile checks all of the file, and only then writes it to the servers: a file that is refused
+// changes nothing. It runs on one worker while all others wait for its signal, so that nobody
+// pushes.
 func (s *checkpoints) loadFile(ctx context.Context, uri string) error {
 	file, err := checkpoint.OpenURI(ctx, uri)
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	manyKeys  = 1024
 )
 
-// sharesMessages reports whether the key's pushes may share messages with those of other keys. A key
-// whose norms are judged may have to pull before it pushes.
+// sharesMessages reports whether the key's pushes may share messages with those of other keys. A
+// key whose norms are judged may have to pull before it pushes.
 func (d *densePath) sharesMessages(k *key) bool {
 	if d.host != nil && d.host.leaders.all {
 		return false
@@ -35,6 +35,10 @@ func (d *densePath) sharesMessages(k *key) bool {
 }
 
 // A manyPush is one call of PushMany or PushPullMany. It is reused.
+//
+// Each part's turn is held from add to the end of runMany, so that the pushes of its key stay in
+// order, whether they go in the message or by themselves. The densePushes of the parts are not run
+// as ops while the message is under way: only their heads and payloads travel.
 type manyPush struct {
 	requests *requests
 	// keys and errs are of the entries, and named are the keys again.

@@ -11,8 +11,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A member is a worker's membership in a job, as far as every store needs it: a *cluster.Node, which
-// documents the methods, or an inProcess. Its methods may be called concurrently.
+// A member is a worker's membership in a job, as far as every store needs it: a *cluster.Node,
+// which documents the methods, or an inProcess. Its methods may be called concurrently.
 type member interface {
 	ID() cluster.NodeID
 	Rank() cluster.Rank

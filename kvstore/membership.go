@@ -48,8 +48,8 @@ func (m *membership) NumWorkers() int    { return int(m.node.Membership().Worker
 func (m *membership) Members() []NodeID  { return counting(m.node.Membership()) }
 func (m *membership) Joining() bool      { return m.joining.Load() }
 
-// InitialWorkers is the number of workers at the job's start. A member that does not know it is of a
-// job whose workers stay.
+// InitialWorkers is the number of workers at the job's start. A member that does not know it is of
+// a job whose workers stay.
 func (m *membership) InitialWorkers() int {
 	if n, ok := m.node.(initialSize); ok {
 		return n.InitialWorkers()
@@ -146,6 +146,8 @@ func (m *membership) awaitNews(ctx context.Context, verb string, wanted func(*wi
 	})
 }
 
+// Ready makes this worker count. The order matters: the era begins before joining ends, so that no
+// call that only members may make gets a name of the era before.
 func (m *membership) Ready(ctx context.Context) error {
 	if m.elastic == nil || !m.joining.Load() {
 		return nil
@@ -167,6 +169,9 @@ func (m *membership) Ready(ctx context.Context) error {
 	return m.findRounds(ctx)
 }
 
+// Arrive takes part in a change of the membership. None of the program's calls may be under way, since
+// a boundary lies between two steps. Calls of the store's own, such as copies for backups, may: they
+// go on in the new generation.
 func (m *membership) Arrive(ctx context.Context, a Arrival) error {
 	verb := fmt.Sprintf("arrive at change %d", a.Change)
 	switch {
@@ -205,6 +210,8 @@ func (a *Arrival) message() wire.Arrive {
 	return told
 }
 
+// AskLeave asks to leave. It has no bound but its context and Close: a worker that is told to end
+// has nothing better to do than to wait for a scheduler that is away.
 func (m *membership) AskLeave(ctx context.Context, reason string) error {
 	if m.elastic == nil {
 		return fmt.Errorf("kvstore: ask to leave: %w: this job has one worker and its membership does not change", ErrNeeded)
@@ -242,8 +249,8 @@ func (m *membership) notYet(verb string) error {
 	return fmt.Errorf("kvstore: %s: %w: this worker is joining and does not count yet; call Ready first (worker.Fit does)", verb, ErrUnsupported)
 }
 
-// leader returns the worker of the lowest rank, which does what one worker does for all. A node that
-// knows of no members is alone, and leads.
+// leader returns the worker of the lowest rank, which does what one worker does for all. A node
+// that knows of no members is alone, and leads.
 func (m *membership) leader() NodeID {
 	if list := m.Members(); len(list) > 0 {
 		return list[0]
@@ -252,7 +259,8 @@ func (m *membership) leader() NodeID {
 }
 
 // whileFollowing runs f until it returns, or until over says that the membership is no longer the
-// one that f was meant for: then f's context ends and changed is true.
+// one that f was meant for: then f's context ends and changed is true, unless f succeeds all the
+// same. It returns when f has.
 func (m *membership) whileFollowing(ctx context.Context, over func(m wire.Membership) bool, f func(context.Context) error) (changed bool, err error) {
 	if m.elastic == nil {
 		return false, f(ctx)

@@ -16,18 +16,28 @@ import (
 // An op is one operation of a Store: concurrent requests to servers that succeed or fail together.
 // It is the context of its requests. It may be run again and again without allocating; two runs may
 // not overlap.
+//
+// Invariants of a run:
+//
+//   - run returns only when every call has ended, also after a failure: until then the calls may
+//     read the caller's gradient and write to its outs.
+//   - The first failure is the op's; it ends the other calls, whose errors are dropped.
+//   - What calls leave behind (got, answers) is read after run alone, by the goroutine that ran it.
+//
+// The opWatcher locks its own mutex before an op's, never the other way round: an op that fails by
+// itself tells nobody but its waiter.
 type op struct {
 	r     *requests
 	verb  string
 	key   string
 	round uint64
 	calls []call
-	// background says that the store itself has started the op: no call of the program waits for
-	// it, and it may run across a membership change.
+	// background says that the store itself has started the op: no call of the program waits
+	// for it, and it may run across a membership change.
 	background bool
 
-	// resumed says that the first attempts of this run were a part of another op, which began at
-	// since on the watcher's clock. Their errors are in call.first.
+	// resumed says that the first attempts of this run were a part of another op, which began
+	// at since on the watcher's clock. Their errors are in call.first.
 	resumed bool
 	since   time.Duration
 
@@ -129,7 +139,7 @@ func (o *op) waited() time.Duration {
 }
 
 // wait returns when all requests have ended. It does not watch the context: a receive from one
-// channel costs half of a select over three.
+// channel costs half of a select over three, and most contexts are watched by the opWatcher.
 func (o *op) wait() {
 	for o.left.Load() != 0 {
 		<-o.wake
@@ -221,7 +231,7 @@ func (o *op) fail(cause error) {
 	}
 }
 
-// result is the error of a run that has ended.
+// result is the error of a run that has ended. It needs no lock: nothing writes to the op then.
 func (o *op) result() error { return o.cause }
 
 // noteAttempt keeps the error of an attempt that will be repeated, for waiting.
@@ -283,7 +293,9 @@ func (o *op) Done() <-chan struct{} {
 	return o.stop
 }
 
-// AfterFunc lets context.AfterFunc and derived contexts do without a goroutine that waits for Done.
+// AfterFunc lets context.AfterFunc and derived contexts do without a goroutine that waits for Done:
+// package context looks for a method of this name. f runs on a goroutine of its own, as the package
+// demands, and reset waits for it.
 func (o *op) AfterFunc(f func()) (stop func() bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

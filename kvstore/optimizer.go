@@ -71,7 +71,8 @@ func (s *control) setUp(ctx context.Context) error {
 	return o.run(ctx)
 }
 
-// optimizerOp is the op of sendOptimizer.
+// optimizerOp is the op of sendOptimizer. Every worker sends the same to every server; the first
+// one counts, and a server refuses another.
 func (s *control) optimizerOp(verb, config string) (*op, error) {
 	mode := wire.ModeSync
 	switch {

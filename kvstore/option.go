@@ -28,21 +28,22 @@ type settings struct {
 	localSet bool
 	// hostSums is empty where the environment decides.
 	hostSums HostSums
-	// node and job are the membership to use, or the job to join, in place of the environment's.
+	// node and job are the membership to use, or the job to join, in place of the
+	// environment's.
 	node   member
 	job    *cluster.Config
 	getenv func(string) string
-	// noteEvery is how often the log says whom a call waits for, and how long a server may hold a
-	// request before it must answer with the name of whom it waits for.
+	// noteEvery is how often the log says whom a call waits for, and how long a server may hold
+	// a request before it must answer with the name of whom it waits for.
 	noteEvery time.Duration
 	// native says that values are sent as they lie in memory.
 	native bool
 	// err is of the environment.
 	err error
 
-	// kind is the store's type, and async, eachDevice and lossless follow from it: each push is a
-	// round; each local device's gradient is compressed by itself, before the sum; compression
-	// is refused.
+	// kind is the store's type, and async, eachDevice and lossless follow from it: each push is
+	// a round; each local device's gradient is compressed by itself, before the sum;
+	// compression is refused.
 	kind                        string
 	async, eachDevice, lossless bool
 }
@@ -74,8 +75,8 @@ func (set *settings) setKind(kind string) {
 // waitMillis is noteEvery for a server.
 func (set *settings) waitMillis() uint32 { return uint32(set.noteEvery.Milliseconds()) }
 
-// pullsApart reports whether a push-pull needs a pull of its own: the answer to a push does not wait
-// for slow workers.
+// pullsApart reports whether a push-pull needs a pull of its own: the answer to a push does not
+// wait for slow workers.
 func (set *settings) pullsApart() bool { return set.async && set.bounded }
 
 // DefaultTimeout is how long a call of a Store waits for others unless WithTimeout says otherwise.

@@ -112,8 +112,8 @@ func (l *opWatcher) add(o *op, ctx context.Context) (watched bool) {
 	l.last = o
 	if ended != nil {
 		if ended != l.contextDone && ended == l.lastDone && l.watchedOps == 0 {
-			// The goroutine is taken for asleep, so that it is woken and selects on the new
-			// context.
+			// The goroutine is taken for asleep, so that it is woken and selects on the
+			// new context.
 			l.watchedContext, l.contextDone, l.asleep = ctx, ended, true
 		}
 		l.lastDone = ended

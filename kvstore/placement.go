@@ -77,7 +77,8 @@ func (p *placementTracker) close() {
 // movable reports whether shards may move to other servers.
 func (p *placementTracker) movable() bool { return p.source != nil }
 
-// track adds a key, whose plan was asked for when the placement was this one.
+// track adds a key, whose plan was asked for when the placement was this one. From then on its
+// servers are kept up to date; a move between the plan and this call is made up for.
 func (p *placementTracker) track(k *key, placement uint64) {
 	if !p.movable() {
 		return

@@ -21,7 +21,9 @@ func (c ProfilerConfig) path(role string, rank int) string {
 	return filepath.Join(dir, fmt.Sprintf("rank%d_%s", rank, name))
 }
 
-// read fetches a server's spans, which has stopped to record.
+// read fetches the spans of a server, which has stopped recording, chunk by chunk. Each answer says
+// how far it goes; one that does not go on, or says more than a profile may have, is an error,
+// since the bytes are a peer's.
 func (p *profiling) read(ctx context.Context, verb string, x *profile, server int) (trace.Node, error) {
 	n := x.servers[server]
 	for from := uint64(0); ; {

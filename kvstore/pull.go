@@ -53,7 +53,9 @@ func (d *densePath) settle(ctx context.Context, verb string, k *key) error {
 	return d.pull(ctx, verb, k, asOf{seq, round}, nil)
 }
 
-// pull copies the value into outs once it contains what is wanted.
+// pull copies the value into outs once it contains what is wanted. It takes no turn: several pulls
+// of a key may be under way together, and with a push, whose acknowledgement they need not wait
+// for.
 func (d *densePath) pull(ctx context.Context, verb string, k *key, want asOf, outs [][]float32) error {
 	p := d.takePull(k)
 	defer d.keepPull(k, p)
@@ -142,7 +144,9 @@ func (l *answerBuffers) shardBuffer(k *key, into []float32, i int) []byte {
 	return l.buffers[i].Bytes(buffer.ValuesSize(l.codec, to-from))
 }
 
-// decode checks the answers, and decodes those that were not received in place.
+// decode checks the answers, and decodes those that were not received in place. An answer of
+// another size or codec than was asked for is an error that names its shard, however it came about:
+// the bytes are a peer's.
 func (l *answerBuffers) decode(k *key, o *op, values []wire.Value, into []float32) error {
 	for i := range values {
 		from, to := k.span(i)

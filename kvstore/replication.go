@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A replication keeps copies of pushes (unreplicatedPushes) in a job whose servers have backups, and
-// sends them again where a backup takes the place of a lost server. In other jobs, and in an
+// A replication keeps copies of pushes (unreplicatedPushes) in a job whose servers have backups,
+// and sends them again where a backup takes the place of a lost server. In other jobs, and in an
 // asynchronous store, it does nothing.
 type replication struct {
 	cfg       *settings

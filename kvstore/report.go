@@ -49,7 +49,8 @@ type Score struct {
 // A Reporter takes what a training loop says of itself. The next heartbeat carries the newest
 // values and the sums to the scheduler, where launch ctl and metrics show them. The calls may be
 // made concurrently and cost well below a microsecond; but for ReportEvaluation and ReportGPUs they
-// neither lock nor allocate. worker.Fit makes them; a training loop of its own calls ReportStep after each step.
+// neither lock nor allocate. worker.Fit makes them; a training loop of its own calls ReportStep
+// after each step.
 type Reporter interface {
 	ReportStep(StepReport)
 	ReportEvaluation(Evaluation)

@@ -72,8 +72,8 @@ func (r *requests) everyServer(ctx context.Context, verb string, fill func(c *ca
 	return r.toEveryServer(verb, fill).run(ctx)
 }
 
-// background returns an op with one request about a shard, which the store makes by itself for a sum
-// of its host.
+// background returns an op with one request about a shard, which the store makes by itself for a
+// sum of its host.
 func (r *requests) background(k *key, shard int) *op {
 	o := newOp(r, "push-pull of this host's sum", k.name, 1)
 	o.background = true

@@ -43,7 +43,8 @@ func (s *residualStates) Residuals(ctx context.Context) (Residuals, error) {
 	return r, nil
 }
 
-// SetResiduals restores residuals.
+// SetResiduals restores residuals. Keys that the residuals do not name get none: they are the state
+// of one moment, of all keys.
 func (s *residualStates) SetResiduals(ctx context.Context, r Residuals) error {
 	now := s.rules.residualCompression()
 	if was := r.Compression.withDefaults().forResiduals(); was != now && len(r.Values) > 0 {

@@ -27,8 +27,8 @@ type roundRules struct {
 	mu sync.Mutex // guards the fields below
 	// set is the optimizer that this worker set; nil: none.
 	set *optim.Config
-	// saved is the optimizer in the file of the last Load on rank 0, until restoreRates has used
-	// it.
+	// saved is the optimizer in the file of the last Load on rank 0, until restoreRates has
+	// used it.
 	saved *optim.Config
 	// warned is the last line logged by warnOfMisfit.
 	warned string
@@ -87,8 +87,8 @@ func (r *roundRules) optimizer() *optim.Config {
 	return r.set
 }
 
-// setOptimizer notes the optimizer that the servers have. It returns the one in the file of the last
-// Load, once.
+// setOptimizer notes the optimizer that the servers have. It returns the one in the file of the
+// last Load, once.
 func (r *roundRules) setOptimizer(cfg *optim.Config) (saved *optim.Config) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,8 +98,8 @@ func (r *roundRules) setOptimizer(cfg *optim.Config) (saved *optim.Config) {
 	return saved
 }
 
-// loaded notes the optimizer in the file of a Load, for the SetOptimizer that may follow. It returns
-// the one that is set.
+// loaded notes the optimizer in the file of a Load, for the SetOptimizer that may follow. It
+// returns the one that is set.
 func (r *roundRules) loaded(saved *optim.Config) (now *optim.Config) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,8 +117,8 @@ func (r *roundRules) preconditions() bool {
 	return o != nil && o.HasSecondMoment()
 }
 
-// newOptimizer returns an optimizer as it was set; nil: none was. SetOptimizer has checked that it can
-// be made.
+// newOptimizer returns an optimizer as it was set; nil: none was. SetOptimizer has checked that it
+// can be made.
 func (r *roundRules) newOptimizer() *optim.Optimizer {
 	cfg := r.optimizer()
 	if cfg == nil {

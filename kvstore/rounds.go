@@ -7,9 +7,9 @@ import (
 
 // A rounds counts one worker's pushes of a key, and lets them follow one another.
 //
-// A push has a sequence number, which servers use to count it once, and the number of the round that
-// it is for. Both go up by one when the push is acknowledged. After a push that failed they stay:
-// the next push has the same numbers, so that the shards which have counted it do not again.
+// A push has a sequence number, which servers use to count it once, and the number of the round
+// that it is for. Both go up by one when the push is acknowledged. After a push that failed they
+// stay: the next push has the same numbers, so that the shards which have counted it do not again.
 type rounds struct {
 	// async says that each push is a round by itself.
 	async bool

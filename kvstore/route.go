@@ -12,8 +12,8 @@ import (
 // whether somebody on this host carries the request there.
 type route struct {
 	way attempt.Way
-	// place has the rank of the server that holds the shard. It changes when the shard moves, and
-	// is read anew in each attempt. Nil: the request is about a whole server.
+	// place has the rank of the server that holds the shard. It changes when the shard moves,
+	// and is read anew in each attempt. Nil: the request is about a whole server.
 	place *atomic.Uint32
 	// server is the rank of the whole server.
 	server int
@@ -44,9 +44,9 @@ type carrier interface {
 
 // A hostRoute leads to the worker of this host that sums up a shard's gradients.
 type hostRoute interface {
-	// ask writes the membership of this moment into a push, sends it to the leader of its shard,
-	// which may be this worker, and waits for the new value. asked names that leader from then
-	// on.
+	// ask writes the membership of this moment into a push, sends it to the leader of its
+	// shard, which may be this worker, and waits for the new value. asked names that leader
+	// from then on.
 	ask(ctx context.Context, push *wire.Push, answer *wire.Value, asked *atomic.Pointer[string], dst []byte, payload [][]byte) ([]byte, error)
 	// lose makes this worker ask the leader of the push no more for a while, because of an
 	// error.

@@ -19,7 +19,8 @@ type rowsPath struct {
 	copies   *replication
 }
 
-// A rowsPush is the push of a key of rows.
+// A rowsPush is the push of a key of rows. There is one for each key, which the turn guards: the
+// rows of a call are sorted into its memory, and stay there until the servers have them.
 type rowsPush struct {
 	op       *op
 	heads    []wire.PushRows
@@ -103,7 +104,8 @@ func newRowsPull(r *requests, k *key) *rowsPull {
 	return p
 }
 
-// PullRows copies rows of the value.
+// PullRows copies rows of the value. Rows that are named several times are sent once, and copied to
+// each place.
 func (d *rowsPath) PullRows(ctx context.Context, name string, rows []int64, out []float32) error {
 	k, err := d.keys.lookup("pull rows", name, wire.FormRows)
 	if err != nil {

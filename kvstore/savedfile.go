@@ -25,9 +25,9 @@ type fileCheck struct {
 	slots     []string
 }
 
-// checkFile reads a file's metadata and compares it with the file's tensors, with the keys that this
-// worker has initialised, and with the optimizer that it has set. It returns the saved keys, and the
-// saved optimizer, which is nil where there was none.
+// checkFile reads a file's metadata and compares it with the file's tensors, with the keys that
+// this worker has initialised, and with the optimizer that it has set. It returns the saved keys,
+// and the saved optimizer, which is nil where there was none.
 func checkFile(file *checkpoint.File, keys *keyTable, now *optim.Config) ([]savedKey, *optim.Config, error) {
 	saved, cfg, err := readMetadata(file)
 	if err != nil {
@@ -93,7 +93,8 @@ func readMetadata(file *checkpoint.File) (saved []savedKey, cfg *optim.Config, _
 	return saved, cfg, nil
 }
 
-// checkSaved checks what a file says of one key, and that its tensors are as it says.
+// checkSaved checks what a file says of one key, and that its tensors are as it says. Sizes are
+// bounded before anything is allocated for them.
 func (c *fileCheck) checkSaved(x *savedKey) error {
 	rows, open := x.Form == "rows" || x.Form == "open", x.Form == "open"
 	if x.Size == 0 && !open || x.Size > math.MaxInt/16 || !rows && x.Form != "dense" || rows != (x.RowLength > 0) || rows && x.Size%x.RowLength != 0 || rows && x.Average {

@@ -32,7 +32,8 @@ func (s *shardStates) mostSlots(k *key) int {
 }
 
 // read reads a key's value and slots from its shards, as of the last round that this worker has
-// pushed to, and the optimizer's JSON.
+// pushed to, and the optimizer's JSON. The caller holds the key's turn: in a synchronous store no
+// round closes meanwhile, for want of this worker's push, so all shards are of one round.
 func (s *shardStates) read(ctx context.Context, k *key) (*keyState, string, error) {
 	if k.form == wire.FormOpen {
 		return s.readOpen(ctx, k)

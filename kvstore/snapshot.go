@@ -29,7 +29,9 @@ type Snapshot struct {
 // the first keys are free for their next push soon.
 const snapshotReads = 4
 
-// Snapshot starts to read what Save would write now.
+// Snapshot starts to read what Save would write now. It takes the turns of all keys before it
+// returns, and gives each back when the key was read: so the next push of a key waits, and no round
+// that would be later than the others' can close without it.
 func (s *checkpoints) Snapshot(ctx context.Context) (*Snapshot, error) {
 	if !s.requests.flight.enter(false) {
 		return nil, fmt.Errorf("kvstore: snapshot: %w", ErrClosed)

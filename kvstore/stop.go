@@ -13,8 +13,8 @@ import "context"
 // Then launch ends with code 85. If no worker reports a complete checkpoint in time (launch
 // --checkpoint-timeout) the job is stopped as by SIGTERM, and fails.
 type Stopper interface {
-	// StopRequested is closed when the job is to stop. Workers hear of it at different times. It
-	// is nil in a store within the process, which nobody else stops.
+	// StopRequested is closed when the job is to stop. Workers hear of it at different times.
+	// It is nil in a store within the process, which nobody else stops.
 	StopRequested() <-chan struct{}
 	// ReportStopped says after how many steps the checkpoint is that is complete now; 0: there
 	// is none, and reason says why, for people. While the scheduler is unreachable it is

@@ -40,8 +40,8 @@ type openReading struct {
 	known  bool
 	// round is the one that was asked for.
 	round uint64
-	// from, left and servers are by shard: the first row of the next page, whether there is one,
-	// and who answered last.
+	// from, left and servers are by shard: the first row of the next page, whether there is
+	// one, and who answered last.
 	from    []uint64
 	left    []bool
 	servers []int

@@ -10,8 +10,8 @@ import (
 
 // callSpans are the spans of a call's current run.
 type callSpans struct {
-	// begun is when the first attempt began, by the Recorder's clock; 0: it is not recorded. step
-	// is the step at that time.
+	// begun is when the first attempt began, by the Recorder's clock; 0: it is not recorded.
+	// step is the step at that time.
 	begun int64
 	step  uint64
 	// sent is when the request had been sent; 0: not known.
@@ -39,7 +39,8 @@ func (c *call) left() {
 	}
 }
 
-// ask sends the request to a peer and returns the answer.
+// ask sends the request to a peer and returns the answer. Where spans are recorded it learns when
+// the request has been sent; a peer that cannot say so has spans without that moment.
 func (c *call) ask(peer transport.Caller) ([]byte, error) {
 	n, ok := peer.(transport.Notifier)
 	if !ok || c.spans.begun == 0 && (c.to.message == nil || !c.op.r.trace.On()) {

@@ -52,8 +52,8 @@ func reaches(x []float32, norm float64, limit float32) bool {
 	if norm < float64(limit) {
 		return false
 	}
-	// Where the norm of a part is below limit, so are all its values. A part is small enough for
-	// that to be the usual case.
+	// Where the norm of a part is below limit, so are all its values. A part is small enough
+	// for that to be the usual case.
 	const part = 256
 	for len(x) > 0 {
 		p := x[:min(part, len(x))]

@@ -14,12 +14,14 @@ import (
 //
 // The methods but add do nothing on nil.
 type unreplicatedPushes struct {
-	// busy is a lock that can be waited for together with a context: resend holds it over network
-	// calls.
+	// busy is a lock that can be waited for together with a context: resend holds it over
+	// network calls.
 	busy   chan struct{}
 	pushes [2]unreplicatedPush
 }
 
+// lock is for those who hold it for a moment: whoever holds it longer sends pushes again, and its
+// requests end with the store.
 func (t *unreplicatedPushes) lock()   { t.busy <- struct{}{} }
 func (t *unreplicatedPushes) unlock() { <-t.busy }
 
