@@ -69,7 +69,9 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if !x.verdict.refused() {
 		s.replica.addNewest(m, s.cfg.Pool, s.cfg.values())
 	}
-	s.replica.count(countedOf(x))
+	if s.replica != nil {
+		s.replica.count(countedOf(x))
+	}
 	s.rounds.number++
 	s.publish(weight, examplesOf(single))
 	s.stopwatch.applied(&s.cfg, begin, c)
@@ -91,6 +93,6 @@ func (s *Shard) addAlone(m *member, c *Contribution, single []slot) {
 	case s.cfg.Rule == wire.RuleAverage && !x.verdict.refused():
 		s.sum.addNewest(m, &x.payload, x.weight, s.members.ranked)
 	default:
-		s.sum.add(x, s.addition(false, true))
+		s.sum.add(x, &addition{last: true, rows: s.table.count(&s.cfg)})
 	}
 }

@@ -34,7 +34,9 @@ func (s *Shard) closeRounds() {
 			if m := s.members.of(slots[i].node); m != nil {
 				m.counted = slots[i].seq
 			}
-			s.replica.count(countedOf(&slots[i]))
+			if s.replica != nil {
+				s.replica.count(countedOf(&slots[i]))
+			}
 		}
 		s.rounds.number++
 		s.publish(weight, examplesOf(slots))
@@ -54,44 +56,50 @@ func (s *Shard) closeRounds() {
 // aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that
 // are there, to the sum and releases their memory.
 func (s *Shard) aggregateReady() {
-	r, anyOrder := &s.rounds.open, s.mode.anyOrder()
-	if anyOrder {
+	r := &s.rounds.open
+	a := addition{anyOrder: s.mode.anyOrder(), rows: s.table.count(&s.cfg)}
+	if a.anyOrder {
 		r.line()
 	}
 	for r.aggregated < len(r.slots) && r.slots[r.aggregated].seq != 0 {
 		x := &r.slots[r.aggregated]
 		if x.payload.lent {
-			if !s.aggregateLent() {
+			if !s.aggregateLent(&a) {
 				return
 			}
 			continue
 		}
 		s.guard.judge(&s.cfg, x, s.rounds.number)
 		if host := s.sum.host; host.begun() && host.group != x.group {
-			s.sum.addHost(s.addition(false, false))
+			a.last = false
+			s.measure(&a, false)
+			s.sum.addHost(&a)
 		}
+		a.last = r.aggregated+1 == len(r.slots)
+		s.measure(&a, x.measure)
 		s.stopwatch.let(x)
-		s.sum.add(x, s.addition(x.measure, r.aggregated+1 == len(r.slots)))
+		s.sum.add(x, &a)
 		r.aggregated++
 	}
 	if s.sum.host.begun() && r.aggregated == len(r.slots) {
-		s.sum.addHost(s.addition(false, true))
+		a.last = true
+		s.measure(&a, false)
+		s.sum.addHost(&a)
 	}
 }
 
-// addition says how the next contribution to the open round is added; last: it is the last one.
-func (s *Shard) addition(measured, last bool) addition {
-	a := addition{anyOrder: s.mode.anyOrder(), last: last, rows: s.table.count(&s.cfg)}
-	if measured || s.sum.norms.on() {
-		a.over = s.updater.precondition(s.rounds.number)
-		a.fuse = last && a.over.Variance != nil && s.updater.opt.HasMeasuredUpdate() && s.closes()
+// measure says how the next addition is measured, if the round is or the contribution asks for it.
+func (s *Shard) measure(a *addition, asks bool) {
+	if !asks && !s.sum.norms.on() {
+		return
 	}
-	return a
+	a.over = s.updater.precondition(s.rounds.number)
+	a.fuse = a.last && a.over.Variance != nil && s.updater.opt.HasMeasuredUpdate() && s.closes()
 }
 
 // aggregateLent adds the lent contributions that are next in order, of which there is at least one,
 // or leaves that to the closing of the round. It returns false if they stay in their slots.
-func (s *Shard) aggregateLent() bool {
+func (s *Shard) aggregateLent(a *addition) bool {
 	r, closing, least := &s.rounds.open, s.closes(), 1
 	if !closing {
 		least = addTogether
@@ -106,7 +114,9 @@ func (s *Shard) aggregateLent() bool {
 	}
 	// A backup needs the sum of the whole round.
 	inParts := closing && r.aggregated == len(r.slots) && s.updater.inParts(&s.cfg) && !s.replica.in(replicaInSync)
-	s.sum.addLent(claimed, s.addition(false, false), inParts)
+	a.last = false
+	s.measure(a, false)
+	s.sum.addLent(claimed, a, inParts)
 	return true
 }
 

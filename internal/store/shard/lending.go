@@ -45,7 +45,7 @@ func (t *sum) lends() *lending {
 // addLent makes claimed contributions of one group part of the sum. With inParts nothing is added
 // yet if that can be done when the value is made: the value then goes to each of its places as it
 // is made, part by part, and no sum of the whole round is written.
-func (t *sum) addLent(slots []slot, a addition, inParts bool) {
+func (t *sum) addLent(slots []slot, a *addition, inParts bool) {
 	group := slots[0].group
 	grouped := group != 0 && !a.anyOrder
 	if t.host.begun() && (!grouped || t.host.group != group) {

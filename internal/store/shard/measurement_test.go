@@ -39,7 +39,7 @@ func TestNormsOfTwoContributions(t *testing.T) {
 	for i, grad := range [][]float32{{3, 4}, {0, 1}} {
 		x := slotWith(cfg, uint32(i), 0, grad...)
 		x.measure = true
-		s.add(&x, addition{last: i == 1})
+		s.add(&x, &addition{last: i == 1})
 	}
 	s.norms.choose(0, true)
 	s.norms.takeSquares(s.values(), 0, 2, addition{}.over, cfg.Pool)

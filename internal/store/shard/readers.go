@@ -88,7 +88,7 @@ func (r *readers) wait(want Want) *Wait {
 }
 
 // wake ends the waits whose value is available, or all with err if the shard has ended.
-func (r *readers) wake(err error, p progress) {
+func (r *readers) wake(err error, p *progress) {
 	keep := r.waits[:0]
 	for _, w := range r.waits {
 		if err == nil && !p.has(&w.want) {

@@ -49,7 +49,7 @@ func TestEveryWaitEndsOnce(t *testing.T) {
 	r := newReaders(denseConfig(1), 1)
 	first, second, gone := r.wait(Want{Node: node(0), Round: 1}), r.wait(Want{Node: node(0), Round: 2}), r.wait(Want{Node: node(1), Round: 2})
 	ended := func(w *Wait) bool { return len(w.done) == 1 }
-	r.wake(nil, progress{members: x, rounds: 1})
+	r.wake(nil, &progress{members: x, rounds: 1})
 	if !ended(first) || ended(second) || ended(gone) {
 		t.Errorf("after round 0: got waits over %v %v %v, want the first one alone", ended(first), ended(second), ended(gone))
 	}
@@ -58,7 +58,7 @@ func TestEveryWaitEndsOnce(t *testing.T) {
 		t.Errorf("after node %d has left: got its wait over: %v, the other: %v; want its alone", node(1), ended(gone), ended(second))
 	}
 	stop := errors.New("stop")
-	r.wake(stop, progress{members: x, rounds: 1})
+	r.wake(stop, &progress{members: x, rounds: 1})
 	<-second.Done()
 	if _, err := second.Result(); err != stop || len(r.waits) != 0 {
 		t.Errorf("after the shard has ended: got %v and %d waits, want its error and none", err, len(r.waits))

@@ -109,7 +109,7 @@ func (t *sum) setNorms(n wire.Norms) {
 }
 
 // add adds one contribution, whose memory it takes: to its group's sum, or to the sum.
-func (t *sum) add(x *slot, a addition) {
+func (t *sum) add(x *slot, a *addition) {
 	p := x.payload
 	x.payload = payload{}
 	if x.verdict.refused() {
@@ -129,6 +129,7 @@ func (t *sum) add(x *slot, a addition) {
 	measured := t.measures(x)
 	into, grouped := &t.partialSum, x.group != 0 && !a.anyOrder
 	if grouped {
+		// Its group is added to the sum after it.
 		into, a.last = t.hostOf(x.group), false
 	}
 	switch {
@@ -164,7 +165,7 @@ func (t *sum) hostOf(group uint32) *partialSum {
 }
 
 // addHost adds the sum of a group to the sum, if there is one.
-func (t *sum) addHost(a addition) {
+func (t *sum) addHost(a *addition) {
 	if !t.host.begun() {
 		return
 	}
@@ -189,7 +190,7 @@ func (t *sum) addHost(a addition) {
 // addMeasured adds a payload to the sum, or to a host's part of it, and takes squares on the way:
 // the payload's if own, and those of the sum's first contribution. The last payload of a round may
 // be left to the optimizer's update.
-func (t *sum) addMeasured(into *partialSum, first *deferredSquares, p *payload, own bool, weight float64, a addition) {
+func (t *sum) addMeasured(into *partialSum, first *deferredSquares, p *payload, own bool, weight float64, a *addition) {
 	n, length := t.norms, t.cfg.values()
 	if into.data == nil {
 		into.take(t.cfg.Pool, length, p)

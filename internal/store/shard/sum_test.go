@@ -17,11 +17,11 @@ func TestTheSumKeepsItsOrder(t *testing.T) {
 		for i := range slots {
 			last := i+1 == len(slots)
 			if s.host.begun() && s.host.group != slots[i].group {
-				s.addHost(addition{anyOrder: anyOrder})
+				s.addHost(&addition{anyOrder: anyOrder})
 			}
-			s.add(&slots[i], addition{anyOrder: anyOrder, last: last})
+			s.add(&slots[i], &addition{anyOrder: anyOrder, last: last})
 		}
-		s.addHost(addition{anyOrder: anyOrder, last: true})
+		s.addHost(&addition{anyOrder: anyOrder, last: true})
 		defer s.reset()
 		return s.values()[0]
 	}
@@ -52,12 +52,12 @@ func TestTheFirstContributionBecomesTheSum(t *testing.T) {
 	s := sum{cfg: cfg}
 	first := slotWith(cfg, 0, 0, 1, 2)
 	data := first.payload.data
-	s.add(&first, addition{})
+	s.add(&first, &addition{})
 	if s.data != data {
 		t.Error("the first contribution was copied")
 	}
 	second := slotWith(cfg, 1, 0, 10, 20)
-	s.add(&second, addition{last: true})
+	s.add(&second, &addition{last: true})
 	if got, want := s.values(), []float32{11, 22}; !slices.Equal(got, want) || s.weight != 2 {
 		t.Errorf("got %v of weight %v, want %v of weight 2", got, s.weight, want)
 	}
@@ -71,7 +71,7 @@ func TestARefusedContributionIsNotAdded(t *testing.T) {
 	cfg := denseConfig(1)
 	s := sum{cfg: cfg}
 	x := slot{seq: 1, weight: 5, verdict: notFinite}
-	s.add(&x, addition{})
+	s.add(&x, &addition{})
 	if s.begun() || s.weight != 0 || s.fate != sumRefused {
 		t.Errorf("got sum %v, weight %v and fate %d, want none and %d", s.data, s.weight, s.fate, sumRefused)
 	}
@@ -89,7 +89,7 @@ func TestARowSumIsEmptyAfterReset(t *testing.T) {
 		copy(r, rows)
 		copy(v, values)
 		x := slot{seq: 1, weight: 1, payload: p}
-		s.add(&x, addition{rows: 4})
+		s.add(&x, &addition{rows: 4})
 	}
 	push([]float32{1, 2, 3, 4}, 1, 3)
 	push([]float32{10, 20}, 3)

@@ -62,7 +62,7 @@ func TestAnUpdateInPartsIsTheUpdate(t *testing.T) {
 			for i := range 2 {
 				x := slotWith(cfg, uint32(i), 0, grad...)
 				x.measure = measure
-				s.add(&x, addition{last: i == 1, over: u.precondition(round), fuse: measure && round > warmRounds})
+				s.add(&x, &addition{last: i == 1, over: u.precondition(round), fuse: measure && round > warmRounds})
 			}
 			if s.norms != nil {
 				s.norms.choose(round, !u.cold(round))

@@ -136,4 +136,9 @@ func (s *Shard) progress() progress {
 }
 
 // wake ends the waits that the shard's progress satisfies.
-func (s *Shard) wake() { s.readers.wake(s.err, s.progress()) }
+func (s *Shard) wake() {
+	if len(s.readers.waits) > 0 {
+		p := s.progress()
+		s.readers.wake(s.err, &p)
+	}
+}
