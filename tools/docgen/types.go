@@ -198,6 +198,30 @@ func (g generator) constants(folder, name, of string) (string, error) {
 	var b strings.Builder
 	b.WriteString("| value | meaning |\n| --- | --- |\n")
 	rows := 0
+	for _, spec := range constantsOf(files, name) {
+		for _, v := range spec.Values {
+			lit, ok := v.(*ast.BasicLit)
+			if !ok {
+				continue
+			}
+			value := lit.Value
+			if lit.Kind == token.STRING {
+				if value, err = strconv.Unquote(value); err != nil {
+					return "", err
+				}
+			}
+			fmt.Fprintf(&b, "| `%s` | %s |\n", value, cell(inJSON(spec.Doc.Text()+" "+spec.Comment.Text(), names)))
+			rows++
+		}
+	}
+	if rows == 0 {
+		return "", fmt.Errorf("there are no constants of type %s in %s", name, folder)
+	}
+	return b.String(), nil
+}
+
+// constantsOf are the declarations of constants of a type, in the order of the files.
+func constantsOf(files []*ast.File, name string) (specs []*ast.ValueSpec) {
 	for _, f := range files {
 		for _, d := range f.Decls {
 			decl, ok := d.(*ast.GenDecl)
@@ -205,29 +229,11 @@ func (g generator) constants(folder, name, of string) (string, error) {
 				continue
 			}
 			for _, s := range decl.Specs {
-				spec := s.(*ast.ValueSpec)
-				if spec.Type == nil || typeText(spec.Type) != name {
-					continue
-				}
-				for _, v := range spec.Values {
-					lit, ok := v.(*ast.BasicLit)
-					if !ok {
-						continue
-					}
-					value := lit.Value
-					if lit.Kind == token.STRING {
-						if value, err = strconv.Unquote(value); err != nil {
-							return "", err
-						}
-					}
-					fmt.Fprintf(&b, "| `%s` | %s |\n", value, cell(inJSON(spec.Doc.Text()+" "+spec.Comment.Text(), names)))
-					rows++
+				if spec := s.(*ast.ValueSpec); spec.Type != nil && typeText(spec.Type) == name {
+					specs = append(specs, spec)
 				}
 			}
 		}
 	}
-	if rows == 0 {
-		return "", fmt.Errorf("there are no constants of type %s in %s", name, folder)
-	}
-	return b.String(), nil
+	return specs
 }

@@ -236,18 +236,26 @@ func (d *Decoder) scanTogether(components []*component, planes []*Plane, rows in
 			if err := d.mcu(&r, components); err != nil {
 				return err
 			}
-			for i, c := range components {
-				for y := range c.v {
-					for x := range c.h {
-						if err := d.readBlock(c, planes[i], mx*c.h+x, my*c.v+y); err != nil {
-							return err
-						}
-					}
-				}
+			if err := d.readMCU(components, planes, mx, my); err != nil {
+				return err
 			}
 		}
 		if d.in.short() {
 			return d.runOut()
+		}
+	}
+	return nil
+}
+
+// readMCU reads the blocks of each component in an MCU.
+func (d *Decoder) readMCU(components []*component, planes []*Plane, mx, my int) error {
+	for i, c := range components {
+		for y := range c.v {
+			for x := range c.h {
+				if err := d.readBlock(c, planes[i], mx*c.h+x, my*c.v+y); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

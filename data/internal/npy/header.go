@@ -62,6 +62,9 @@ type header struct {
 	// big says that the bytes of a number come the largest first.
 	big bool
 
+	// fortran says that the numbers are stored column by column.
+	fortran bool
+
 	shape []int
 	start int // offset of the first number
 }
@@ -133,7 +136,6 @@ func parseDict(text []byte, utf bool) (header, error) {
 		return h, err
 	}
 	seen := make(map[string]bool, 3)
-	fortran := false
 	for !p.take('}') {
 		key, err := p.str()
 		if err != nil {
@@ -146,28 +148,8 @@ func parseDict(text []byte, utf bool) (header, error) {
 		if err := p.want(':'); err != nil {
 			return h, err
 		}
-		switch key {
-		case "descr":
-			if p.peek() == '[' {
-				return h, errors.New("the array has named fields (a structured dtype), want plain numbers; save each field as an array of its own")
-			}
-			descr, err := p.str()
-			if err != nil {
-				return h, err
-			}
-			if h.dtype, h.big, err = parseDescr(descr); err != nil {
-				return h, err
-			}
-		case "fortran_order":
-			if fortran, err = p.boolean(); err != nil {
-				return h, err
-			}
-		case "shape":
-			if h.shape, err = p.tuple(); err != nil {
-				return h, err
-			}
-		default:
-			return h, fmt.Errorf("got %q, want only descr, fortran_order and shape", key)
+		if err := h.readEntry(key, p); err != nil {
+			return h, err
 		}
 		if !p.take(',') && p.peek() != '}' {
 			return h, p.unexpected("a comma or }")
@@ -181,18 +163,45 @@ func parseDict(text []byte, utf bool) (header, error) {
 			return h, fmt.Errorf("has no %q", key)
 		}
 	}
-	if fortran {
-		wide := 0
-		for _, d := range h.shape {
-			if d != 1 {
-				wide++
-			}
-		}
-		if wide > 1 {
-			return h, errors.New("the array is stored column by column (fortran_order), so its rows are not together; save numpy.ascontiguousarray(a)")
-		}
+	if h.fortran && h.isWide() {
+		return h, errors.New("the array is stored column by column (fortran_order), so its rows are not together; save numpy.ascontiguousarray(a)")
 	}
 	return h, nil
+}
+
+// readEntry reads the value of a key.
+func (h *header) readEntry(key string, p *literal) (err error) {
+	switch key {
+	case "descr":
+		if p.peek() == '[' {
+			return errors.New("the array has named fields (a structured dtype), want plain numbers; save each field as an array of its own")
+		}
+		descr, err := p.str()
+		if err != nil {
+			return err
+		}
+		h.dtype, h.big, err = parseDescr(descr)
+		return err
+	case "fortran_order":
+		h.fortran, err = p.boolean()
+	case "shape":
+		h.shape, err = p.tuple()
+	default:
+		err = fmt.Errorf("got %q, want only descr, fortran_order and shape", key)
+	}
+	return err
+}
+
+// isWide reports whether more than one dimension is not 1, so that the order of the numbers
+// matters.
+func (h *header) isWide() bool {
+	wide := 0
+	for _, d := range h.shape {
+		if d != 1 {
+			wide++
+		}
+	}
+	return wide > 1
 }
 
 // parseDescr reads a dtype such as "<f4".

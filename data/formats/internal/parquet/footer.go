@@ -220,34 +220,7 @@ func (t *thrift) chunk(kind byte, size int64) (c chunk) {
 			c.elsewhere = len(t.binary(kind)) > 0
 		case 3:
 			found = true
-			t.object(kind, func(id int, kind byte) {
-				switch id {
-				case 1:
-					c.physical = t.int32(kind)
-				case 4:
-					c.codec = t.int32(kind)
-				case 5:
-					c.values = t.int(kind)
-				case 6:
-					c.uncompressed = t.int(kind)
-				case 7:
-					c.compressed = t.int(kind)
-				case 9:
-					c.dataAt = t.int(kind)
-				case 11:
-					c.dictionaryAt = t.int(kind)
-				case 16:
-					t.object(kind, func(id int, kind byte) {
-						if id != 1 {
-							t.skip(kind)
-							return
-						}
-						c.plain = t.int(kind)
-					})
-				default:
-					t.skip(kind)
-				}
-			})
+			t.metadata(kind, &c)
 		case 8, 9:
 			c.encrypted = true
 			t.skip(kind)
@@ -269,6 +242,38 @@ func (t *thrift) chunk(kind byte, size int64) (c chunk) {
 		t.fail("a column has %d bytes and %d values", c.uncompressed, c.values)
 	}
 	return c
+}
+
+// metadata reads those of a chunk.
+func (t *thrift) metadata(kind byte, c *chunk) {
+	t.object(kind, func(id int, kind byte) {
+		switch id {
+		case 1:
+			c.physical = t.int32(kind)
+		case 4:
+			c.codec = t.int32(kind)
+		case 5:
+			c.values = t.int(kind)
+		case 6:
+			c.uncompressed = t.int(kind)
+		case 7:
+			c.compressed = t.int(kind)
+		case 9:
+			c.dataAt = t.int(kind)
+		case 11:
+			c.dictionaryAt = t.int(kind)
+		case 16:
+			t.object(kind, func(id int, kind byte) {
+				if id != 1 {
+					t.skip(kind)
+					return
+				}
+				c.plain = t.int(kind)
+			})
+		default:
+			t.skip(kind)
+		}
+	})
 }
 
 // A pageHeader stands before a page.

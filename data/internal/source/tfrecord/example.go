@@ -65,31 +65,42 @@ func features(example []byte, found func(key string, f feature)) error {
 			if number != 1 || kind != protowire.BytesType {
 				return nil
 			}
-			key, f := "", feature{}
-			if err := fields(entry, func(number protowire.Number, kind protowire.Type, value []byte) error {
-				switch {
-				case kind != protowire.BytesType:
-				case number == 1:
-					key = string(value)
-				case number == 2:
-					return fields(value, func(number protowire.Number, kind protowire.Type, list []byte) error {
-						if kind != protowire.BytesType || number < 1 || number > 3 {
-							return nil
-						}
-						if number != f.kind {
-							f = feature{kind: number}
-						}
-						f.list = append(f.list, list)
-						return nil
-					})
-				}
-				return nil
-			}); err != nil {
-				return err
+			key, f, err := parseEntry(entry)
+			if err == nil {
+				found(key, f)
 			}
-			found(key, f)
-			return nil
+			return err
 		})
+	})
+}
+
+// parseEntry reads a feature and its name.
+func parseEntry(entry []byte) (key string, f feature, err error) {
+	err = fields(entry, func(number protowire.Number, kind protowire.Type, value []byte) error {
+		switch {
+		case kind != protowire.BytesType:
+		case number == 1:
+			key = string(value)
+		case number == 2:
+			return f.addLists(value)
+		}
+		return nil
+	})
+	return key, f, err
+}
+
+// addLists adds the lists of a message. The kind is that of the last one, and lists of other kinds
+// before it are dropped.
+func (f *feature) addLists(message []byte) error {
+	return fields(message, func(number protowire.Number, kind protowire.Type, list []byte) error {
+		if kind != protowire.BytesType || number < 1 || number > 3 {
+			return nil
+		}
+		if number != f.kind {
+			*f = feature{kind: number}
+		}
+		f.list = append(f.list, list)
+		return nil
 	})
 }
 
@@ -120,20 +131,8 @@ func (f feature) oneBytes() (value []byte, err error) {
 }
 
 // numbers returns the values of a list of integers or floats; bytes are the digits of an integer.
-func (f feature) numbers() (values []float32, err error) {
-	add := func(v float64) error {
-		if len(values) == maxLabels {
-			return fmt.Errorf("got more than %d numbers", maxLabels)
-		}
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("got %v, want a number", v)
-		}
-		if v == math.Trunc(v) && math.Abs(v) > 1<<24 {
-			return fmt.Errorf("got %v, want whole numbers to 16777216", v)
-		}
-		values = append(values, float32(v))
-		return nil
-	}
+func (f feature) numbers() ([]float32, error) {
+	var values labelValues
 	if f.kind == 1 {
 		text, err := f.oneBytes()
 		if err != nil {
@@ -143,7 +142,7 @@ func (f feature) numbers() (values []float32, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("got bytes %.40q, want a number", text)
 		}
-		if err := add(float64(n)); err != nil {
+		if err := values.add(float64(n)); err != nil {
 			return nil, err
 		}
 		return values, nil
@@ -154,27 +153,9 @@ func (f feature) numbers() (values []float32, err error) {
 			case number != 1:
 				return nil
 			case f.kind == 2 && (kind == protowire.Fixed32Type || kind == protowire.BytesType):
-				if len(v)%4 != 0 {
-					return fmt.Errorf("%w: floats of %d bytes", errWire, len(v))
-				}
-				for ; len(v) > 0; v = v[4:] {
-					if err := add(float64(math.Float32frombits(binary.LittleEndian.Uint32(v)))); err != nil {
-						return err
-					}
-				}
-				return nil
+				return values.addFloats(v)
 			case f.kind == 3 && (kind == protowire.VarintType || kind == protowire.BytesType):
-				for len(v) > 0 {
-					n, used := protowire.ConsumeVarint(v)
-					if used < 0 {
-						return fmt.Errorf("%w: %w", errWire, protowire.ParseError(used))
-					}
-					v = v[used:]
-					if err := add(float64(int64(n))); err != nil {
-						return err
-					}
-				}
-				return nil
+				return values.addIntegers(v)
 			}
 			return fmt.Errorf("%w: a value of wire type %d in a list of %v", errWire, kind, f)
 		}); err != nil {
@@ -185,6 +166,50 @@ func (f feature) numbers() (values []float32, err error) {
 		return nil, errors.New("got no values, want a number")
 	}
 	return values, nil
+}
+
+// labelValues are the numbers of one label.
+type labelValues []float32
+
+// add adds a number that float32 holds as it is, if it is whole.
+func (l *labelValues) add(v float64) error {
+	if len(*l) == maxLabels {
+		return fmt.Errorf("got more than %d numbers", maxLabels)
+	}
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return fmt.Errorf("got %v, want a number", v)
+	}
+	if v == math.Trunc(v) && math.Abs(v) > 1<<24 {
+		return fmt.Errorf("got %v, want whole numbers to 16777216", v)
+	}
+	*l = append(*l, float32(v))
+	return nil
+}
+
+func (l *labelValues) addFloats(b []byte) error {
+	if len(b)%4 != 0 {
+		return fmt.Errorf("%w: floats of %d bytes", errWire, len(b))
+	}
+	for ; len(b) > 0; b = b[4:] {
+		if err := l.add(float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *labelValues) addIntegers(b []byte) error {
+	for len(b) > 0 {
+		n, used := protowire.ConsumeVarint(b)
+		if used < 0 {
+			return fmt.Errorf("%w: %w", errWire, protowire.ParseError(used))
+		}
+		b = b[used:]
+		if err := l.add(float64(int64(n))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // String names the kind of a feature.
