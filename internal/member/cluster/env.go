@@ -93,26 +93,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		State:             getenv("PARAGON_STATE"),
 		Metrics:           getenv("PARAGON_PROCESS_METRICS"),
 	}
-	cfg.Elastic = Elastic{
-		Enabled:       e.flag("PARAGON_ELASTIC"),
-		AdaptWorkers:  e.flag("PARAGON_ADAPT_WORKERS"),
-		OnWorkerLoss:  LossPolicy(getenv("PARAGON_ON_WORKER_LOSS")),
-		MinWorkers:    e.number("PARAGON_MIN_WORKERS", 0, 1, MaxNodes),
-		MaxWorkers:    e.number("PARAGON_MAX_WORKERS", 0, 1, MaxNodes),
-		JoinTimeout:   e.duration("PARAGON_JOIN_TIMEOUT"),
-		RejoinTimeout: e.duration("PARAGON_REJOIN_TIMEOUT"),
-		Backups:       e.number("PARAGON_BACKUPS", 0, 0, 1),
-	}
-	switch role := getenv("DMLC_ROLE"); role {
-	case "worker":
-		cfg.Role = Worker
-	case "server":
-		cfg.Role = Server
-	case "scheduler":
-		cfg.Role = Scheduler
-	default:
-		e.fail("DMLC_ROLE", "want worker, server or scheduler")
-	}
+	cfg.Elastic, cfg.Role = e.elastic(), e.role()
 	t := e.transport()
 	cfg.Network, cfg.Secret, cfg.Identity = t.Network, t.Secret, t.Identity
 	cfg.Listen = e.listen()
@@ -156,6 +137,33 @@ type env struct {
 	err    error
 }
 
+func (e *env) elastic() Elastic {
+	return Elastic{
+		Enabled:       e.flag("PARAGON_ELASTIC"),
+		AdaptWorkers:  e.flag("PARAGON_ADAPT_WORKERS"),
+		OnWorkerLoss:  LossPolicy(e.getenv("PARAGON_ON_WORKER_LOSS")),
+		MinWorkers:    e.number("PARAGON_MIN_WORKERS", 0, 1, MaxNodes),
+		MaxWorkers:    e.number("PARAGON_MAX_WORKERS", 0, 1, MaxNodes),
+		JoinTimeout:   e.duration("PARAGON_JOIN_TIMEOUT"),
+		RejoinTimeout: e.duration("PARAGON_REJOIN_TIMEOUT"),
+		Backups:       e.number("PARAGON_BACKUPS", 0, 0, 1),
+	}
+}
+
+func (e *env) role() Role {
+	switch e.getenv("DMLC_ROLE") {
+	case "worker":
+		return Worker
+	case "server":
+		return Server
+	case "scheduler":
+		return Scheduler
+	}
+	e.fail("DMLC_ROLE", "want worker, server or scheduler")
+	return 0
+}
+
+// fail keeps an error on a variable, if it is the first.
 func (e *env) fail(name, format string, args ...any) {
 	if e.err == nil {
 		e.err = fmt.Errorf("cluster: %s=%q: %s", name, e.getenv(name), fmt.Sprintf(format, args...))
