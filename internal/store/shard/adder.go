@@ -7,7 +7,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// An Adder adds up dense gradients as a Shard does, in the order in which they are given to Add.
+// An Adder adds up dense gradients as a Shard does, in the order in which they are given to Add. A
+// worker that adds up those of its host before it pushes gets the sum that the shard would have got
+// from single pushes, bit for bit.
 type Adder struct {
 	pool *Pool
 	n    int

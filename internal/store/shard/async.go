@@ -32,7 +32,11 @@ func (s *Shard) Async() bool {
 }
 
 // pushAsync applies one contribution, which is a round of its own. A member's contributions are
-// applied in the order of their sequence numbers.
+// applied in the order of their sequence numbers, because the age of a value is counted in them and
+// because momentum is not commutative; one that has overtaken another waits for its turn.
+//
+// An error of the update ends the shard and not the contribution: it is counted, and every later
+// request says why there is no value.
 func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if m.known && c.Seq != m.counted+1 || s.replica.blocks() {
 		return Ahead, nil

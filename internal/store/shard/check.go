@@ -10,7 +10,12 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// check checks all that does not depend on the shard's state.
+// check checks all about a contribution that does not depend on the shard's state. It runs before
+// the mutex is taken, because looking through indices takes as long as adding them, and after it
+// nothing about the payload can be wrong: what is held in a slot is added without another look.
+//
+// Everything here comes from a peer. A number that is not refused may be multiplied, divided by and
+// used as an index later, so comparisons are written such that NaN fails them.
 func (cfg *Config) check(c *Contribution) error {
 	if len(c.Contributors) > 0 {
 		if err := cfg.checkContributors(c); err != nil {
@@ -56,7 +61,9 @@ func (cfg *Config) check(c *Contribution) error {
 	return nil
 }
 
-// checkNumbers checks what each contributor has of its own.
+// checkNumbers checks what each contributor has of its own. Sequence numbers begin with 1, because
+// 0 marks a slot that is empty. A weight must be finite: one that is not would make every later sum
+// of its round so, and with it the value.
 func (cfg *Config) checkNumbers(what string, seq uint64, weight float32, examples uint64) error {
 	if seq == 0 {
 		return cfg.refuse(wire.CodeMalformed, "%s: got sequence number 0, want them from 1", what)
@@ -101,12 +108,15 @@ func (cfg *Config) checkContributors(c *Contribution) error {
 	return nil
 }
 
-// contributorOf finds a node in a list in rising order.
+// contributorOf finds a node in a list in rising order. The order is checked when the contribution
+// comes; it also tells that no node is named twice.
 func contributorOf(list []wire.Contributor, node uint64) (int, bool) {
 	return slices.BinarySearchFunc(list, node, func(x wire.Contributor, node uint64) int { return cmp.Compare(x.Node, node) })
 }
 
-// checkStep checks the numbers of a contribution's step.
+// checkStep checks the numbers of a contribution's step. The zero Step asks for nothing and is
+// always right. A codec that holds only a part of the gradient cannot be measured: its squares
+// would be those of what is left.
 func (cfg *Config) checkStep(c *Contribution) error {
 	st := &c.Step
 	if *st == (wire.Step{}) {
@@ -137,7 +147,8 @@ func (cfg *Config) checkStep(c *Contribution) error {
 	return nil
 }
 
-// checkMicro checks what a contributor says of its micro-gradients.
+// checkMicro checks what a contributor says of its micro-gradients. With one micro-gradient or none
+// the squares are those of the gradient itself, which are taken here.
 func (cfg *Config) checkMicro(what string, measure bool, micro uint32, sqr float64) error {
 	switch {
 	case micro > wire.MaxMicro || micro != 0 && !measure:
@@ -149,7 +160,8 @@ func (cfg *Config) checkMicro(what string, measure bool, micro uint32, sqr float
 }
 
 // checkRows checks a contribution to a shard of rows. Its row numbers must increase, so that each
-// comes once.
+// comes once: a row that came twice would be read before and written after by the same pass of the
+// optimizer, and one of its gradients would be lost.
 func (cfg *Config) checkRows(c *Contribution) error {
 	if c.Codec != wire.CodecFloat32 {
 		return cfg.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)
@@ -172,7 +184,8 @@ func (cfg *Config) checkRows(c *Contribution) error {
 }
 
 // checkOpen checks a contribution to a shard of an open vocabulary. Its IDs must increase, as
-// unsigned numbers.
+// unsigned numbers: IDs are hashes more often than not, and half of them are negative as int64.
+// Whether a row exists does not matter here.
 func (cfg *Config) checkOpen(c *Contribution) error {
 	if c.Codec != wire.CodecFloat32 {
 		return cfg.refuse(wire.CodeUnsupported, "push rows: got codec %d, want float32", c.Codec)

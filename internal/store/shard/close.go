@@ -7,6 +7,11 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
+// The life of a round: contributions are put into its slots, added in order as they come, and when
+// all are there the sum is applied and the next round opens. Nothing waits in between. What blocks
+// a round (a backup that lacks the one before) leaves it full, and it is closed by the event that
+// ends the blocking.
+
 // closes reports whether the open round closes now. A round that is blocked closes when its backup
 // has what it needs, by another call of closeRounds.
 func (s *Shard) closes() bool {
@@ -185,7 +190,8 @@ func (s *Shard) change(round uint64) error {
 }
 
 // changeLent makes the round's value from the sum so far and the claimed contributions, and writes
-// it to the workers while it is in the cache.
+// it to the workers while it is in the cache: one pass over all memory, in which the sum never
+// exists as a whole.
 func (s *Shard) changeLent(round uint64) error {
 	t, slots := &s.sum, s.rounds.closing(s.mode.async())
 	defer t.lending.release()

@@ -40,6 +40,28 @@
 // are made then, with values that depend on seed, key and ID alone. After that it is like any other
 // contribution, and rounds know nothing of IDs. A Spread says which shard has which row.
 //
+// # Parts
+//
+// A Shard is made of parts, each with its own fields and its own test. None knows the Shard or
+// another part's state; what a part needs of another it gets as an argument, for one call.
+//
+//	membership      who contributes, in rank order and in the order of the sum
+//	rounds, round   what has come for the open round and the next, and who may still come
+//	sum, rowSum     what the contributions add up to, in which order
+//	norms           the squares that are taken on the way
+//	lending         memory of workers that is used where it lies
+//	guard           which contributions are bad
+//	updater, table  how a value changes by a sum
+//	readers         the newest value, those who read it and those who wait
+//	progress        who may have the value
+//	replica         what the backup has
+//	exampleCounts   how many examples came from whom
+//	stopwatch       how long rounds take
+//
+// Four rules hold across them. A contribution that was acknowledged counts, unless a Load replaces
+// the state. A value that a reader holds never changes. No one sees a value that the backup cannot
+// make. And the order of additions depends on ranks and hosts alone.
+//
 // # Use
 //
 //	s, err := shard.New(shard.Config{Name: "weight", Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: n, Size: n, Shards: 1}, value)

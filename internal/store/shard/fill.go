@@ -2,6 +2,16 @@ package shard
 
 import "github.com/paragon-train/paragon/internal/store/wire"
 
+// A new backup gets the state in three steps. BeginFill stops the closing of rounds and describes
+// the state; ReadFill and ReadFillRows copy its arrays, part by part, each under the mutex for a
+// short time, so that pulls and contributions go on; EndFill lets rounds close again, and from then
+// on the backup gets each as a Record. On the other side Restore, WriteFill and WriteFillRows do
+// the same.
+//
+// Nothing but a Load, another optimizer or the loss of the backup can replace the state in between.
+// Each of them moves the replica to another phase, and ReadFill then returns false; so it does for
+// an array of a worker that was lost meanwhile.
+
 // BeginFill begins to copy the state to a new backup. No round closes until EndFill or Detach, so
 // that what ReadFill and ReadFillRows copy is consistent. Pulls are answered meanwhile.
 func (s *Shard) BeginFill() (Snapshot, error) {
@@ -76,6 +86,8 @@ func (s *Shard) ReadFillRows(from, count uint64) (RowState, bool) {
 }
 
 // Restore returns a shard in the state of a Snapshot; WriteFill and WriteFillRows add its arrays.
+// The members are those of the backup's own membership, which may be newer than the Snapshot's. No
+// one else has the shard yet, so that the mutex is not needed.
 func Restore(cfg Config, x *Snapshot, generation uint64, members []Member) (*Shard, error) {
 	s, err := New(cfg, nil)
 	if err != nil {

@@ -2,6 +2,10 @@ package shard
 
 import "github.com/paragon-train/paragon/internal/store/wire"
 
+// A backup is a Shard that closes no rounds of its own: it has members, but no contributions. It
+// goes from state to state by Follow, and becomes a primary by being asked like one. Then workers
+// send the contributions to open rounds again, which no backup has.
+
 // Follow applies to a backup a round that has closed at the primary. A round that it has already is
 // acknowledged; a round that skips one is wire.CodeGap: the backup needs the whole state. Follow
 // takes data, whose form r describes.
@@ -40,6 +44,8 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	if err != nil {
 		return err
 	}
+	// Sequence numbers come last. A worker that sends a contribution again finds it counted
+	// only if its round is in the value.
 	s.members.follow(r)
 	s.counts.follow(r, &s.members)
 	s.guard.follow(&s.cfg, r, &s.members)
@@ -53,7 +59,9 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 }
 
 // followData changes the value by a record's data, and reports whether it has taken them. It makes
-// the value in the same steps as the primary has, so that both are equal bit for bit.
+// the value in the same steps as the primary has, so that both are equal bit for bit: it sends the
+// sum and not the difference of values, which would round. A record whose form does not fit the
+// shard is of a peer that is wrong about it, and changes nothing.
 func (s *Shard) followData(r *Record, data *Buffer) (taken bool, err error) {
 	t := &s.sum
 	rows := s.cfg.HasRows()

@@ -34,7 +34,8 @@ const fewMembers = 8
 // grouped reports whether some members are in groups.
 func (x *membership) grouped() bool { return x.index != nil && x.index.ordered != nil }
 
-// ordered returns the members in the order of the sum.
+// ordered returns the members in the order of the sum. All shards, and all servers of a job, must
+// have the same order, since a key's shards are parts of one sum.
 func (x *membership) ordered() []*member {
 	if x.grouped() {
 		return x.index.ordered
@@ -55,7 +56,8 @@ func (x *membership) of(node uint64) *member {
 	return nil
 }
 
-// slowest is the least progress of all members; 0 if there are none.
+// slowest is the least progress of all members; 0 if there are none. It looks through all of them:
+// keeping it up to date would cost every contribution, and only async pulls ask.
 func (x *membership) slowest() uint64 {
 	if len(x.ranked) == 0 {
 		return 0

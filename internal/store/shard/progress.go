@@ -12,7 +12,8 @@ type progress struct {
 	hidden bool
 }
 
-// has reports whether the value satisfies want.
+// has reports whether the value satisfies want. In async mode a node that is not a member waits for
+// nothing of its own: it has contributed nothing here, and may have been a member before.
 func (p *progress) has(want *Want) bool {
 	if p.hidden {
 		return false

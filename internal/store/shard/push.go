@@ -8,6 +8,10 @@ import (
 
 // Push adds a contribution to its round. Its Data must have the length that PayloadSize or
 // RowsPayloadSize gives.
+//
+// A contribution that is Held stays in its round whatever happens to its worker, until the state is
+// replaced. One that is Refused, Ahead or Unlent has left no trace, and the caller still owns its
+// memory. So a worker may send everything again that was not acknowledged.
 func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.cfg.check(&c); err != nil {
 		return Refused, err
@@ -50,6 +54,8 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 	return s.pushSync(m, &c)
 }
 
+// pushSync puts a contribution into its slot. Everything that may fail comes first: once the slot
+// is taken the round may close, and the contribution cannot be taken out again.
 func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	x, r, status, err := s.find(m, c.Seq, c.Round)
 	if status == Repeated {
@@ -72,7 +78,9 @@ func (s *Shard) pushSync(m *member, c *Contribution) (Status, error) {
 	return Held, nil
 }
 
-// took goes on after a contribution was put into its slot of a round.
+// took goes on after a contribution was put into its slot of a round. A contribution to the next
+// round is not even looked at before that round opens: what it is judged and measured by may still
+// change.
 func (s *Shard) took(r *round) {
 	s.pushed = true
 	if r == &s.rounds.open {

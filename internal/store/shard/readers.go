@@ -79,7 +79,8 @@ func (r *readers) drop() {
 	}
 }
 
-// wait puts a Want into the queue.
+// wait puts a Want into the queue. The queue has no order: all waits that a round satisfies end
+// with it.
 func (r *readers) wait(want Want) *Wait {
 	w := r.cfg.Pool.spare.wait()
 	w.of, w.want = r, want
@@ -101,7 +102,8 @@ func (r *readers) wake(err error, p *progress) {
 	r.waits = keep
 }
 
-// end ends a wait, with the value if err is nil. The caller takes it off the queue.
+// end ends a wait, with the value if err is nil. The caller takes it off the queue. It never
+// blocks: a Wait's channel has room for its one token.
 func (r *readers) end(w *Wait, err error) {
 	w.over, w.err = true, err
 	if err == nil {

@@ -22,7 +22,9 @@ type round struct {
 	arrivals arrivals
 }
 
-// A slot is one member's place in a round.
+// A slot is one member's place in a round. It is empty while seq is 0, holds a contribution until
+// that is in the sum, and keeps what a backup and the guard's window need of it until the round has
+// closed. Slots of a round lie in one block, which rounds use again.
 type slot struct {
 	node uint64
 	// seq is the contribution's sequence number; 0: none has come.
@@ -81,7 +83,8 @@ func (r *round) begin(ordered []*member, n uint64) {
 	}
 }
 
-// find returns the member's slot, or nil.
+// find returns the member's slot, or nil. In most rounds a member's rank is its place; where
+// members are in groups, or have left, the slots are looked through.
 func (r *round) find(m *member) *slot {
 	if r == nil {
 		return nil
@@ -98,7 +101,8 @@ func (r *round) find(m *member) *slot {
 }
 
 // change replaces the slots by those of the members that round n needs, and of former members that
-// have contributed. Slots already in the sum stay in front.
+// have contributed: a contribution that was acknowledged counts. What is in the sum cannot be taken
+// out of it, so that slots already in the sum stay in front; all others are put into the new order.
 func (r *round) change(ordered []*member, n uint64) {
 	// A new shard's first round has no slots yet.
 	if len(r.slots) == 0 {

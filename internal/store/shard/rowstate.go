@@ -24,6 +24,9 @@ type RowState struct {
 // OpenPayloadSize returns the bytes of rows with their values and slots.
 func OpenPayloadSize(rows, rowLen, slots int) int { return rows * (8 + 4*rowLen*(1+slots)) }
 
+// A RowState's IDs come first, so that they are aligned as int64 in every Buffer; the arrays follow
+// one after the other and not row by row, so that each is copied as it lies.
+
 // rowData returns the IDs and the arrays of values in a Buffer.
 func rowData(b *Buffer, rows, rowLen, arrays int) (ids []int64, values [][]float32) {
 	if rows == 0 {
@@ -119,6 +122,8 @@ func (s *Shard) ReadRows(from, count uint64) (RowState, error) {
 	return s.readRows(from, count)
 }
 
+// readRows is ReadRows for a caller that holds the mutex, whatever the backup has. The order of
+// rows is that in which they were made, which never changes, so that a state may be read in parts.
 func (s *Shard) readRows(from, count uint64) (RowState, error) {
 	o := s.table.vocabulary
 	switch {
@@ -184,6 +189,7 @@ func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, da
 	return nil
 }
 
+// slotNames returns the names of slots; nil for none, as it is sent.
 func slotNames(slots []optim.Slot) []string {
 	var names []string
 	for _, slot := range slots {

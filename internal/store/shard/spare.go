@@ -3,7 +3,8 @@ package shard
 import "sync"
 
 // A spareList keeps Versions and Waits for reuse by the shards of one Pool, as many as were ever in
-// use together.
+// use together. A pull that waits, and a round whose value is still read, would each allocate. The
+// lists belong to the pool and not to a shard, since of many small keys few have readers at once.
 type spareList struct {
 	// mu guards the rest. It is taken while a shard's mutex is held.
 	mu       sync.Mutex

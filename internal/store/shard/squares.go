@@ -20,6 +20,8 @@ func (cfg *Config) normOf(c *Contribution) float64 {
 	return norm
 }
 
+// squaresOf returns the sum of the squares of a contribution's values, decoded. Codes of one and
+// two bits have one magnitude, so that counting them is enough.
 func (cfg *Config) squaresOf(c *Contribution) float64 {
 	if cfg.RowLen > 0 {
 		p := payload{data: c.Data, count: c.Rows}
@@ -56,7 +58,8 @@ func (cfg *Config) squaresOf(c *Contribution) float64 {
 	return f32.Squares(c.Data.Float32s(cfg.values()))
 }
 
-// nonZeros counts the codes of wire.Codec2Bit that are not zero, which have their upper bit set.
+// nonZeros counts, eight bytes at a time, the codes of wire.Codec2Bit that are not zero, which have
+// their upper bit set.
 func nonZeros(code []byte) int {
 	n := 0
 	for ; len(code) >= 8; code = code[8:] {
@@ -68,7 +71,8 @@ func nonZeros(code []byte) int {
 	return n
 }
 
-// shrink scales a payload's values.
+// shrink scales a payload's values in place, or in new memory if its codec cannot hold them. The
+// memory is the shard's: Push has taken it, and loans are not judged.
 func (cfg *Config) shrink(p *payload, by float32) {
 	if cfg.RowLen > 0 {
 		_, values := p.rowValues(int(cfg.RowLen))

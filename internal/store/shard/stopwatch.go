@@ -85,6 +85,9 @@ func (w *stopwatch) applied(cfg *Config, begin int64, c *Contribution) {
 	cfg.Meter.Closed(cfg, Timing{Round: c.Seq - 1, Node: c.Node, At: now, Duration: time.Duration(now - first), Apply: time.Duration(now - begin), Update: time.Duration(now - begin)})
 }
 
+// The Meter is told of held memory once for each event and not for each slot, since most
+// contributions are added as soon as they come.
+
 // hold counts the memory of a contribution that has to wait in its slot.
 func (w *stopwatch) hold(x *slot) {
 	if b := x.payload.data; b != nil {

@@ -79,7 +79,9 @@ func (i Initializer) Validate() error {
 // zeros reports whether all first values are zero.
 func (i *Initializer) zeros() bool { return i.Name == "" || i.Name == "zeros" }
 
-// fill sets row to the first values of a row of a key; key is the hash of its name.
+// fill sets row to the first values of a row of a key; key is the hash of its name. It draws from a
+// stream of the row alone. A stream of the whole table would be faster, and the values would depend
+// on which server has which rows and on the order in which they are made.
 func (i *Initializer) fill(key uint64, id int64, row []float32) {
 	if i.zeros() {
 		clear(row)
@@ -111,7 +113,8 @@ func (i *Initializer) fill(key uint64, id int64, row []float32) {
 // unit maps random bits to a number in [0, 1).
 func unit(x uint64) float64 { return float64(x>>11) * 0x1p-53 }
 
-// hashOf is the FNV-1a hash of a key's name.
+// hashOf is the FNV-1a hash of a key's name. First values of stored models depend on it: it must
+// not change.
 func hashOf(name string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for _, b := range []byte(name) {

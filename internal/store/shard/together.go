@@ -12,7 +12,9 @@ import (
 // are those of the contributors, and the order of the sum is that of single pushes: see
 // Member.Group.
 
-// pushTogether counts all contributors or none.
+// pushTogether counts all contributors or none. Where it cannot, it refuses with CodePushAlone and
+// the workers push for themselves, which always gives the same sum. So it need not handle what is
+// rare: repeats of some, a guard, ranks of two hosts.
 func (s *Shard) pushTogether(c *Contribution) (Status, error) {
 	alone := func(format string, args ...any) (Status, error) {
 		return Refused, s.cfg.refuse(wire.CodePushAlone, "push of %d workers to round %d: %s", len(c.Contributors), c.Round, fmt.Sprintf(format, args...))

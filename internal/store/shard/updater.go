@@ -184,7 +184,9 @@ func (u *updater) updateLent(pass *optim.Pass, value []float32, t *sum, outs [][
 	return nil
 }
 
-// cut makes part the state of values from to to. It has as many slots as the whole.
+// cut makes part the state of values from to to. It has as many slots as the whole. Parts may be
+// updated one after the other because no rule that is updated in parts looks at its neighbours: see
+// optim.Config.WholeKeys.
 func (u *updater) cut(part *optim.State, from, to int) {
 	for i, slot := range u.slots() {
 		part.Slots[i].Values = slot.Values[from:to]

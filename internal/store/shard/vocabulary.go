@@ -94,7 +94,8 @@ func (o *vocabulary) find(id int64) int64 {
 	}
 }
 
-// pull copies rows. A row that does not exist yet is copied with its first values.
+// pull copies rows. A row that does not exist yet is copied with its first values, and is not made:
+// a job that only reads, or asks for IDs that no example has, takes no memory.
 func (o *vocabulary) pull(ids []int64, out []float32) {
 	for i, id := range ids {
 		to := out[i*o.rowLen : (i+1)*o.rowLen]
@@ -107,7 +108,8 @@ func (o *vocabulary) pull(ids []int64, out []float32) {
 }
 
 // rowsOf replaces IDs, which are unique, by row numbers, and makes new rows. On an error nothing
-// has changed.
+// has changed: all IDs are looked up, and memory is reserved for all new rows, before the first one
+// is made.
 func (o *vocabulary) rowsOf(ids []int64) error {
 	if cap(o.found) < len(ids) {
 		o.found = make([]int64, len(ids))
@@ -187,7 +189,8 @@ func (o *vocabulary) addToIndex(row int) {
 	o.index[i] = uint32(row + 1)
 }
 
-// add makes a row. There must be room for it.
+// add makes a row. There must be room for it. Row numbers are never used again, because slots of
+// open rounds name rows by them.
 func (o *vocabulary) add(id int64) int64 {
 	row := o.rows
 	o.rows++
@@ -210,7 +213,8 @@ func (o *vocabulary) resetSlot(slot int, values []float32) {
 	}
 }
 
-// setSlots gives all rows the state of a new optimizer.
+// setSlots gives all rows the state of a new optimizer. Pages keep their values and IDs; only the
+// arrays of state are made anew.
 func (o *vocabulary) setSlots(slots []optim.Slot) {
 	o.slots = slots
 	for n, p := range o.pages {

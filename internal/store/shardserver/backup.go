@@ -38,6 +38,11 @@ func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
 	return list
 }
 
+// What a backup takes must come from the primary of the placement that the backup itself has. A
+// former primary that does not know yet that it was replaced would otherwise overwrite what its
+// successor has sent. Each copy of a state has a number that goes up, so that late parts of an
+// earlier copy are told apart, too.
+
 // checkPrimary checks that the sender is the shard's primary and this server its backup. If the
 // sender knows a newer generation or placement, it waits until this server knows it, too.
 func (s *Server) checkPrimary(ctx context.Context, kind wire.Kind, m *wire.Copy) error {

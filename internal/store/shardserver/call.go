@@ -103,7 +103,8 @@ func (c *call) finish() {
 	c.s.spare.keep(c)
 }
 
-// end is finish, and leaves the call to its owner.
+// end is finish, and leaves the call to its owner. Each thing is given back once: what has gone to
+// the shard or to the answer is nil here.
 func (c *call) end() {
 	s := c.s
 	c.settle()
@@ -129,7 +130,8 @@ func (c *call) end() {
 	c.done, c.err = false, nil
 }
 
-// response is the answer that serve has made. Its Release finishes the call.
+// response is the answer that serve has made. Its Release finishes the call: the answer may lie in
+// memory that the call holds, so it must be written first.
 func (c *call) response() transport.Response {
 	resp := transport.Response{Message: c.message, Release: c.release, Placed: c.placed}
 	switch {
@@ -145,6 +147,7 @@ func (c *call) response() transport.Response {
 	return resp
 }
 
+// answerAck answers that the request was done, by this or by an earlier attempt.
 func (c *call) answerAck() error {
 	c.ack = wire.Ack{Generation: c.s.membership.Load().generation}
 	c.message = &c.ack
@@ -158,6 +161,7 @@ func (c *call) answerRounds(e *entry) error {
 	return nil
 }
 
+// answer answers with a message and a payload, which the call holds until it is written.
 func (c *call) answer(m wire.Message, payload []byte) error {
 	c.message, c.payload[0], c.filled = m, payload, len(payload) > 0
 	if m == &c.value {
@@ -167,7 +171,8 @@ func (c *call) answer(m wire.Message, payload []byte) error {
 }
 
 // prepare decodes the head and checks all that can be checked before memory is allocated for a
-// payload of n bytes.
+// payload of n bytes. A peer that has proved nothing but its secret may say any n; so quotas are
+// taken here, too, and a request beyond them is refused while its payload is still in the socket.
 func (c *call) prepare(r *transport.Request, n int) error {
 	x := serviceOf(r.Kind)
 	if x == nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// serveInit creates a shard; one that exists keeps its value.
+// serveInit creates a shard; one that exists keeps its value, and is an error if it is of another
+// kind. So a leader that has restarted, or another that has become one, may send it again.
 func (c *call) serveInit(ctx context.Context) error {
 	m := &c.init
 	if !c.s.membership.Load().isLeader(m.Node) {
@@ -123,7 +124,8 @@ func sameShard(have, got *shard.Config) error {
 	return nil
 }
 
-// serveAwaitShard answers when the shard exists.
+// serveAwaitShard answers when the shard exists. Workers that do not initialise wait here, and not
+// by asking again and again.
 func (c *call) serveAwaitShard(ctx context.Context) error {
 	s, m := c.s, &c.awaitShard
 	at := shardID{m.Key, m.Shard}

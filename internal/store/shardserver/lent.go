@@ -47,7 +47,8 @@ func (c *call) keepLoan(l *transport.Loan) bool {
 	return true
 }
 
-// copyLoan copies a gradient that was lent, where its shard wants a copy.
+// copyLoan copies a gradient that was lent, where its shard wants a copy. The worker may take the
+// memory back at any time, so it is claimed for the copy.
 func (c *call) copyLoan() error {
 	l := c.lent.Loan
 	c.lent.Loan = nil
@@ -62,7 +63,8 @@ func (c *call) copyLoan() error {
 	return nil
 }
 
-// settle ends the use of the call's loan, before its answer.
+// settle ends the use of the call's loan, before its answer. The worker may use its memory again
+// when it has the answer, so the shard must not after that.
 func (c *call) settle() {
 	// Once the value is placed the round has closed, and the shard no longer uses the loan.
 	if c.lent.Loan != nil && c.lent.placed == 0 {

@@ -118,7 +118,8 @@ func (m *manyCall) waits() bool {
 	return false
 }
 
-// tryPushMany hands every contribution to its shard, and answers if no push has to wait.
+// tryPushMany hands every contribution to its shard, and answers if no push has to wait. It may be
+// called again, on another goroutine, when one has to: contributions are handed over once.
 func (c *call) tryPushMany() (done bool) {
 	m := c.many
 	if !m.tried {

@@ -144,7 +144,8 @@ func (s *Server) Counted(node uint64) uint64 {
 }
 
 // admit checks the sender. A request of a generation that the server does not know yet waits for
-// it.
+// it: workers often hear of a change first, and a refusal would cost them a round trip and a line
+// in the log. One of an older generation is refused at once, since its round is no one's any more.
 func (s *Server) admit(ctx context.Context, c *call, from senders) error {
 	o := c.origin
 	v := s.membership.Load()
@@ -179,7 +180,7 @@ func (s *Server) admit(ctx context.Context, c *call, from senders) error {
 	return nil
 }
 
-// ended returns why the server has ended.
+// ended returns why the server has ended; nil while it has not.
 func (s *Server) ended() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -46,6 +46,11 @@ const (
 	elsewhere
 )
 
+// A job with backups moves shards between servers: after the loss of a server its shards' backups
+// are promoted, and with other servers in the membership shards are copied to them. The scheduler
+// decides that alone and numbers its decisions. A server acts by the newest placement it has; what
+// one that knows a newer or older one asks of it waits or is refused by name, and is asked again.
+
 // A placement says where shards are. It is immutable, but keys are added. It has all keys of the
 // job, so it takes few bytes for each.
 type placement struct {
@@ -339,7 +344,9 @@ func (s *Server) readPlacement(ctx context.Context, m *wire.Membership) (*placem
 	return p, nil
 }
 
-// setPlacement gives every shard its new assignment. The caller holds mu.
+// setPlacement gives every shard its new assignment. The caller holds mu. It comes before the
+// membership of the same change, so that no worker of the new generation finds a shard that has not
+// been promoted.
 func (s *Server) setPlacement(p *placement) {
 	s.placement, s.serves = p, 0
 	var over, without int
@@ -421,7 +428,8 @@ func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool
 	return promoted, anew
 }
 
-// replicate makes the shard notify the replicator of closed rounds.
+// replicate makes the shard notify the replicator of closed rounds. The function is called under
+// the shard's mutex, so it hands the work to a goroutine and takes no lock of the server.
 func (s *Server) replicate(e *entry) {
 	e.shard.SetClosed(func() { s.replicator.notify(replicated{s, shardID{e.cfg.Key, e.cfg.Index}, e}) })
 }
@@ -455,7 +463,9 @@ func (s *Server) drop(at shardID, err error) {
 	s.budget.bytes.Add(-int64(4 * e.cfg.Length))
 }
 
-// checkUsable returns an error unless workers may use the shard on this server.
+// checkUsable returns an error unless workers may use the shard on this server. A shard that has
+// never been synced has a value that only this server has, so that no worker may have seen it yet:
+// after a loss it is made anew, and may be another.
 func (e *entry) checkUsable() error {
 	st := e.replica
 	if st == nil {
@@ -487,7 +497,8 @@ func (st *replicaState) stateReplaced() {
 	}
 }
 
-// awaitStateCopied waits until the backup has a newly written state.
+// awaitStateCopied waits until the backup has a newly written state. Without that a Load that was
+// answered could be undone by the loss of one server.
 func (c *call) awaitStateCopied(ctx context.Context, e *entry) error {
 	if c.s.peers == nil || e.assignment().other == 0 {
 		return nil

@@ -82,7 +82,8 @@ func (s *Server) knows(c *call) bool {
 	return true
 }
 
-// tryPush is servePush, if it need not wait.
+// tryPush is servePush, if it need not wait. If it must it may have handed over the contribution
+// already; servePush then goes on from there, since held is set.
 func (c *call) tryPush() (done bool, err error) {
 	m := &c.push
 	x := contributionOf(m, c.size)

@@ -128,7 +128,9 @@ func (k *replicator) notifyFill(r replicated) {
 	}
 }
 
-// wake counts a call of notify, and reports whether no goroutine works for the shard yet.
+// wake counts a call of notify, and reports whether no goroutine works for the shard yet. The
+// goroutine that does looks at the count before and after its work, so that no call is lost between
+// its last look and its end.
 func (st *replicaState) wake() (first bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -136,7 +138,8 @@ func (st *replicaState) wake() (first bool) {
 	return st.wakes == 1
 }
 
-// start gives a job to an idle goroutine, or to a new one.
+// start gives a job to an idle goroutine, or to a new one. It may be called under a shard's mutex,
+// so it never waits for one that is busy.
 func (k *replicator) start(x job) {
 	select {
 	case k.jobs <- x:
@@ -223,7 +226,8 @@ func (k *replicator) pause(news <-chan struct{}, d time.Duration) bool {
 	return k.ctx.Err() == nil
 }
 
-// work replicates until there is nothing left, or this server is no longer the shard's primary.
+// work replicates, and tries again after errors, until there is nothing left, or this server is no
+// longer the shard's primary.
 func (j *replication) work(k *replicator) {
 	e := j.e
 	loggedAt := time.Now()

@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// serveReadState answers with a shard's state. Only a few states are read at once; other requests
-// wait.
+// serveReadState answers with a shard's state. Only a few states are read at once, because each is
+// a copy of the value and all slots; other requests wait.
 func (c *call) serveReadState(ctx context.Context) error {
 	m := &c.readState
 	if err := c.awaitRound(ctx, m.Node, m.Round, m.WaitMillis); err != nil {
