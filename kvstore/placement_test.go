@@ -86,3 +86,49 @@ func TestPlacesAreAskedForUntilTheyAreKnown(t *testing.T) {
 		}
 	})
 }
+
+// growingNode is a movingNode whose job has one more server once news is closed.
+type growingNode struct{ *movingNode }
+
+func (n *growingNode) Membership() wire.Membership {
+	m := n.movingNode.Membership()
+	if n.moved() {
+		m.Nodes = append(m.Nodes, wire.Member{Node: 9, Role: wire.RoleServer, Rank: 1})
+	}
+	return m
+}
+
+// When shards move, those who sum up within the host hear of each key's, only keys with unreplicated
+// pushes are sent again, and a server that has joined is set up, once.
+func TestAMoveIsToldToWhomItConcerns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &growingNode{&movingNode{inProcess: newInProcess(), news: make(chan struct{})}}
+		p := newPlacementTracker(n)
+		var moved, resent, setUps atomic.Int32
+		p.start(placementEnv{
+			moved: func(k *key, shards []int) { moved.Add(int32(len(shards))) },
+			resend: func(_ context.Context, k *key, shards []int) {
+				if k.unreplicated.Load() == nil || len(shards) != 1 {
+					t.Errorf("key %d: resends shards %v, copies %v", k.id, shards, k.unreplicated.Load())
+				}
+				resent.Add(1)
+			},
+			setUp:   func(context.Context) error { setUps.Add(1); return nil },
+			joining: func() bool { return false },
+			logger:  slog.New(slog.DiscardHandler),
+		})
+		k := newKey(&keyEnv{settings: &settings{}}, &wire.KeyPlan{Key: 0, Form: wire.FormDense, Size: 1, Shards: []wire.ShardPlace{{Length: 1}}})
+		k.unreplicated.Store(&unreplicatedPushes{busy: make(chan struct{}, 1)})
+		other := newKey(k.env, &wire.KeyPlan{Key: 7, Form: wire.FormDense, Size: 1, Shards: []wire.ShardPlace{{Length: 1}}})
+		p.track(k, 1)
+		p.track(other, 1)
+		close(n.news)
+		synctest.Wait()
+		p.requestRefresh()
+		synctest.Wait()
+		p.close()
+		if got := fmt.Sprint(moved.Load(), resent.Load(), setUps.Load(), k.servers[0].Load(), other.servers[0].Load()); got != "1 1 1 3 0" {
+			t.Errorf("shards moved, keys resent, servers set up, and the servers of two keys: got %s, want 1 1 1 3 0", got)
+		}
+	})
+}
