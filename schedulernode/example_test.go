@@ -25,7 +25,8 @@ func ExampleRun() {
 		return func(name string) string { return variables[name] }
 	}
 	listens, ended := make(chan string, 1), make(chan error, 1)
-	go func() { // the system chooses the port
+	// The system chooses the port.
+	go func() {
 		ended <- schedulernode.Run(ctx, schedulernode.Config{Env: env("scheduler", "0"), Ready: func(addr string) { listens <- addr }, Logger: quiet})
 	}()
 	_, port, _ := net.SplitHostPort(<-listens)
@@ -35,7 +36,8 @@ func ExampleRun() {
 			fmt.Println(err)
 		}
 	})
-	sums := make([]float32, 2) // by rank
+	// sums is by rank.
+	sums := make([]float32, 2)
 	for range 2 {
 		others.Go(func() {
 			kv, err := kvstore.Create(ctx, "dist_sync", kvstore.WithEnv(env("worker", port)), kvstore.WithLogger(quiet))

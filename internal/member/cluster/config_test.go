@@ -14,7 +14,8 @@ func TestRanksAreThoseThatTheJobHas(t *testing.T) {
 		role    Role
 		rank    int
 		joining bool
-		want    string // empty: it is good
+		// want is empty if the configuration is good.
+		want string
 	}{
 		{Worker, -2, false, "cluster: Rank -2: want 0 to 1, or -1 for any"},
 		{Worker, -1, false, ""},
@@ -29,7 +30,8 @@ func TestRanksAreThoseThatTheJobHas(t *testing.T) {
 		{Server, 2, false, ""},
 		{Server, 3, false, "cluster: Rank 3: want 0 to 2, or -1 for any"},
 		{Server, 3, true, ""},
-		{Scheduler, 7, false, ""}, // there is one, whatever its rank is called
+		// There is one scheduler, whatever its rank is called.
+		{Scheduler, 7, false, ""},
 	} {
 		cfg := good
 		cfg.Role, cfg.Rank, cfg.Joining = c.role, c.rank, c.joining

@@ -93,7 +93,8 @@ func TestFromEnvReadsHowTheMembershipMayChange(t *testing.T) {
 	if err != nil || got.Elastic != want || got.State != "/s" || got.Joining {
 		t.Errorf("got %+v, state %q, %v, want %+v", got.Elastic, got.State, err, want)
 	}
-	got, err = FromEnv(with("PARAGON_JOIN", "1", "PARAGON_RANK", "6").get) // a rank that a running job does not have yet
+	// A running job does not have this rank yet.
+	got, err = FromEnv(with("PARAGON_JOIN", "1", "PARAGON_RANK", "6").get)
 	if err != nil || !got.Joining {
 		t.Errorf("got %+v, %v, want Joining", got, err)
 	}

@@ -14,7 +14,8 @@ func TestPlacesThatDoNotFitAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		next   uint64
 		places []wire.Place
-		want   string // "": no error
+		// want is empty for no error.
+		want string
 	}{
 		{5, nil, ""},
 		{6, []wire.Place{at(5, 0)}, ""},

@@ -18,7 +18,8 @@ type lossyNetwork struct {
 	answers map[int64]error
 	after   time.Duration
 	dials   atomic.Int64
-	open    atomic.Int64 // connections
+	// open is the number of open connections.
+	open atomic.Int64
 }
 
 func (n *lossyNetwork) Dial(ctx context.Context, addr string) (net.Conn, error) {

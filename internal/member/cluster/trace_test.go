@@ -47,7 +47,8 @@ func TestNodesThatLeaveSendTheirSpans(t *testing.T) {
 		}
 		var begun control.Trace
 		askTrace(t, job, &begun, `{"op":"trace","steps":1000}`)
-		time.Sleep(10 * time.Second) // fake; nobody asks meanwhile
+		// Nobody asks meanwhile.
+		time.Sleep(10 * time.Second)
 		for _, n := range nodes {
 			now := n.Trace().Now()
 			n.Trace().Add(trace.Span{Kind: trace.Push, Begin: now, End: now})
@@ -80,7 +81,8 @@ func TestNodesThatLeaveSendTheirSpans(t *testing.T) {
 		if err := <-left; err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Second) // less than a scheduler stays after its job
+		// A scheduler stays for longer after its job.
+		time.Sleep(time.Second)
 		if p, done := parts(); done != 3 || len(p.Chunks) != 2 || p.State != control.TraceDone {
 			t.Errorf("the job has finished: got %d done, %d chunks, %s; want those of both workers, and of the server", done, len(p.Chunks), p.State)
 		}

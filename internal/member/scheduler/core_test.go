@@ -113,7 +113,8 @@ func TestEveryRequestIsAnsweredOnce(t *testing.T) {
 			if e.Message != nil {
 				open[e.Request] = e.Message
 			} else {
-				delete(open, e.Request) // nobody is there to be answered
+				// Its sender is gone, so nobody is there to be answered.
+				delete(open, e.Request)
 			}
 			check(c.Step(e))
 		}
@@ -166,7 +167,8 @@ func FuzzCore(f *testing.F) {
 // resnet18 is the sizes of the network's arrays (torchvision's, in order of its layers): 62 of
 // them, 11,689,512 values.
 func resnet18() (sizes []uint64) {
-	conv := func(out, in, k uint64) { sizes = append(sizes, out*in*k*k, out, out) } // and its batch norm's two
+	// A layer has its weights and the two vectors of its batch norm.
+	conv := func(out, in, k uint64) { sizes = append(sizes, out*in*k*k, out, out) }
 	conv(64, 3, 7)
 	in := uint64(64)
 	for _, out := range []uint64{64, 128, 256, 512} {

@@ -26,7 +26,8 @@ type memory struct {
 	mu      sync.Mutex
 	records map[string][]byte
 	broken  bool
-	takes   time.Duration // of a write
+	// takes is the time of a write.
+	takes time.Duration
 }
 
 func (m *memory) Load(context.Context) (out []scheduler.Record, err error) {
@@ -251,7 +252,8 @@ func TestAJobGrowsAndShrinks(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		for w[3].Generation() < 3 && ctx.Err() == nil { // the barrier's answer may come before the news
+		// The barrier's answer may come before the news of the generation.
+		for w[3].Generation() < 3 && ctx.Err() == nil {
 			select {
 			case <-w[3].Changed():
 			case <-ctx.Done():

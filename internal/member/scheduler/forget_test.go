@@ -61,7 +61,8 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 		control(fmt.Sprintf(`{"op":"remove-server","rank":%d}`, rank))
 		ask(&wire.Leave{Node: id, OK: true})
 	}
-	const rounds, each = 290, 3 // nodes of a round
+	// Each round has so many nodes.
+	const rounds, each = 290, 3
 	const all = 3 + 2 + rounds*each
 	var first uint64
 	for i := range rounds {
@@ -109,7 +110,8 @@ func TestMemoryOfNodesThatComeAndGoIsBounded(t *testing.T) {
 	if n, ok := ask(&wire.Heartbeat{Node: first}).(*wire.Nack); !ok || n.Code != wire.CodeUnknownNode {
 		t.Errorf("a heartbeat of a node that is forgotten: got %+v, want it refused as not known", n)
 	}
-	for _, rank := range []uint32{2, 3} { // the ranks of those that were removed
+	// These are the ranks of those that were removed.
+	for _, rank := range []uint32{2, 3} {
 		if got, refusal := c.members.addServer(&c.out, ""); got != rank || refusal != "" {
 			t.Errorf("the next server gets rank %d (%s), want %d", got, refusal, rank)
 		}

@@ -42,7 +42,8 @@ func TestThoseWhoComeAndGoWhileTheJobIsFormingAreToldOf(t *testing.T) {
 	register(wire.RoleWorker, 1) // refused
 	register(wire.RoleWorker, 0) // node 2
 	step(&wire.Leave{Node: 1, OK: true})
-	at = at.Add(11 * time.Second) // node 2 is silent
+	// Node 2 is silent.
+	at = at.Add(11 * time.Second)
 	step(nil)
 	register(wire.RoleWorker, -1)
 	register(wire.RoleWorker, 1)

@@ -65,7 +65,8 @@ func TestARoleMayDoItsOwnOnly(t *testing.T) {
 		for _, tc := range []struct {
 			who  string
 			what wire.Message
-			want string // in the error
+			// want is in the error.
+			want string
 		}{
 			{identity.Launcher, control, ""},
 			{identity.Worker, control, "a worker may not ask for a control"},

@@ -29,7 +29,8 @@ func TestNotesHaveEvents(t *testing.T) {
 	for i, role := range []uint8{wire.RoleServer, wire.RoleWorker, wire.RoleWorker} {
 		step(&wire.Register{Role: role, Rank: -1, Workers: 2, Servers: 1, Nonce: uint64(i + 1), Process: uint32(i + 7), Job: "j", Host: "d1", Addr: "d1:1"})
 	}
-	for range 30 { // node 3 is silent
+	// Node 3 is silent.
+	for range 30 {
 		at = at.Add(time.Second)
 		step(&wire.Heartbeat{Node: 1})
 		step(&wire.Heartbeat{Node: 2})

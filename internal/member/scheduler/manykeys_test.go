@@ -201,7 +201,8 @@ func TestPlansAreThoseOfThePlainAlgorithm(t *testing.T) {
 					t.Fatalf("seed %d: lose: got %v, want %v", seed, err, err2)
 				}
 				if err != nil {
-					step = 60 // the job has failed
+					// The job has failed.
+					step = 60
 					break
 				}
 				same("lost", got, want)

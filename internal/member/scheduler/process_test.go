@@ -106,7 +106,8 @@ func killSchedulers(t *testing.T, state string) {
 		cmd = start()
 	}
 	for range 4 {
-		<-far // and the barriers go on, wherever they are
+		// The barriers go on, wherever they are.
+		<-far
 		kill()
 	}
 	if err := errors.Join(<-met, <-met); err != nil {

@@ -30,10 +30,13 @@ type job struct {
 	edit    func(*cluster.Config)
 	addr    string
 	log     *logbook
-	failed  chan string // the reason, as soon as there is one
-	result  chan error  // of the scheduler
-	stop    context.CancelCauseFunc
-	kept    *memory // nil: nothing is kept
+	// failed gets the reason, as soon as there is one.
+	failed chan string
+	// result is that of the scheduler.
+	result chan error
+	stop   context.CancelCauseFunc
+	// kept is nil if nothing is kept.
+	kept *memory
 }
 
 // A logbook is a log that tests read.
@@ -109,7 +112,8 @@ func (echo) Buffer(_ *transport.Request, n int) ([]byte, error) { return make([]
 func (echo) Drop(*transport.Request)                            {}
 func (echo) Serve(ctx context.Context, r *transport.Request) (transport.Response, error) {
 	if r.Kind == wire.KindAwaitShard {
-		<-ctx.Done() // a wait that never ends by itself
+		// The wait never ends by itself.
+		<-ctx.Done()
 	}
 	return transport.Response{Message: &wire.Ack{Generation: 1}}, nil
 }
@@ -271,7 +275,8 @@ func TestALostWorkerFailsTheJobForEveryone(t *testing.T) {
 					return err
 				})
 				wait("call", func() error {
-					for { // as the store does: what was not answered is asked again
+					// As the store does, what was not answered is asked again.
+					for {
 						s, _, err := w[0].Server(1)
 						if err == nil {
 							_, err = s.Call(ctx, &wire.AwaitShard{}, &wire.Ack{}, nil)
@@ -430,7 +435,8 @@ func TestABrokenConnectionToTheSchedulerIsMadeAgain(t *testing.T) {
 // broke.
 func TestANodeIsNotLostWhileTheSchedulerWaitsForItsJournal(t *testing.T) {
 	for _, takes := range []time.Duration{1200 * time.Millisecond, 2200 * time.Millisecond, 9 * time.Second, 10200 * time.Millisecond, 11 * time.Second} {
-		for seed := range scheduler.Some(3, 8) { // the Go scheduler chooses what comes first
+		// The Go scheduler chooses what comes first.
+		for seed := range scheduler.Some(3, 8) {
 			synctest.Test(t, func(t *testing.T) {
 				j := startJob(t, faultnet.New(seed), 2, 1, func(c *cluster.Config) { c.State, c.Elastic.OnWorkerLoss = "memory", cluster.LossFail })
 				w, servers := j.joinAll(t.Context())
@@ -502,10 +508,12 @@ func TestAnEndedSchedulerDoesNotWaitForTheDead(t *testing.T) {
 		j := startJob(t, faultnet.New(1), 1, 1, nil)
 		ctx, kill := context.WithCancel(t.Context())
 		w, servers := j.joinAll(ctx)
-		synctest.Wait() // the server has joined, too: one that gives up joining says so, and is not dead
+		// The server has joined, too: one that gives up joining says so, and is not dead.
+		synctest.Wait()
 		w[0].Close()
 		kill()
-		synctest.Wait() // the scheduler has seen their connections end
+		// The scheduler has seen their connections end.
+		synctest.Wait()
 		start := time.Now()
 		j.stop(errors.New("interrupted"))
 		if err := <-j.result; err == nil || !strings.Contains(err.Error(), "interrupted") {

@@ -17,8 +17,9 @@ import (
 // second each second.
 type slowJob struct {
 	*measuredJob
-	steps  float64
-	late   [3]float64 // seconds by which a worker's compute is longer
+	steps float64
+	// late has the seconds by which a worker's compute is longer.
+	late   [3]float64
 	blames [3]telemetry.Blame
 	rounds float64
 	time   [3]struct{ step, wait float64 }
@@ -35,7 +36,8 @@ func (j *slowJob) run(steps int) {
 			}
 		}
 		if most == 0 {
-			last = int(j.steps) % 3 // by a little
+			// It is the last one by a little.
+			last = int(j.steps) % 3
 		}
 		j.rounds += 4
 		b := &j.blames[last]
@@ -165,7 +167,8 @@ func TestEventsTellWhoIsSlow(t *testing.T) {
 	if got := j.told(); len(got) != 1 {
 		t.Errorf("it was fast for five steps now and then: got the events %+v, want no further one", got)
 	}
-	j.restart() // the worker is slow as before
+	// The worker is slow as before.
+	j.restart()
 	j.run(30)
 	if got := j.told(); len(got) != 1 {
 		t.Errorf("after a restart: got the events %+v, want no further one", got)

@@ -96,7 +96,8 @@ func TestAStateHoldsTheNewestOfEachRecord(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if want := want.list(); !reflect.DeepEqual(want, got) { // much quicker than cmp where there are many
+				// This is much quicker than cmp where there are many.
+				if want := want.list(); !reflect.DeepEqual(want, got) {
 					t.Fatalf("%s: %s", when, cmp.Diff(want, got))
 				}
 			}
@@ -104,7 +105,8 @@ func TestAStateHoldsTheNewestOfEachRecord(t *testing.T) {
 			check("at first")
 			write(Record{"job", []byte("1")}, Record{"node/1", []byte("a")}, Record{"job", []byte("2")}, Record{"node/1", nil}, Record{"none", nil})
 			check("after a few")
-			many := make([]Record, 1234) // more than a transaction of etcd may have, and than a page
+			// These are more than a transaction of etcd may have, and than a page.
+			many := make([]Record, 1234)
 			for i := range many {
 				many[i] = Record{fmt.Sprintf("key/%08d", i), []byte(strings.Repeat("x", i))}
 			}

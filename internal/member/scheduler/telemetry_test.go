@@ -20,8 +20,9 @@ type measuredJob struct {
 	set     Settings
 	now     time.Time
 	request uint64
-	log     []string // warnings
-	kept    journalRecords
+	// log has the warnings.
+	log  []string
+	kept journalRecords
 }
 
 func newMeasuredJob(t testing.TB, workers, servers int) *measuredJob {
@@ -316,7 +317,8 @@ func fullRecord(id uint64, second, gpus int) (list []telemetry.Sample) {
 func TestTelemetryOfALargeJobFits(t *testing.T) {
 	const workers = 1024
 	j := fullJob(t, workers, 8, 2)
-	var common []string // all but what GPUs say
+	// common has all but what GPUs say.
+	var common []string
 	for _, m := range telemetry.Metrics() {
 		if i, _ := m.Info(); i.Label != "gpu" {
 			common = append(common, i.Name)
@@ -366,7 +368,8 @@ func BenchmarkTelemetry(b *testing.B) {
 		record := r.Append(nil)
 		b.ReportAllocs()
 		for b.Loop() {
-			j.now = j.now.Add(time.Second / 1028) // all nodes send one a second
+			// All nodes send one a second.
+			j.now = j.now.Add(time.Second / 1028)
 			j.ask(&wire.Heartbeat{Node: 6, Record: record})
 		}
 	})

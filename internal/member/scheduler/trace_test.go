@@ -105,7 +105,8 @@ func TestTraceIsTakenOfWorkersThenOfServers(t *testing.T) {
 		t.Errorf("a second one: %q", why)
 	}
 	j.beats(5 * time.Second)
-	if code := j.send(3, 0, false, "a") + j.send(3, 0, false, "a") + j.send(3, 1, true, "b"); code != 0 { // the second one is a repetition
+	// The second one is a repetition.
+	if code := j.send(3, 0, false, "a") + j.send(3, 0, false, "a") + j.send(3, 1, true, "b"); code != 0 {
 		t.Fatal(code)
 	}
 	if p := j.wantState(control.TraceRecording); len(p.Chunks) != 2 || string(p.Chunks[1].Data) != "b" || !p.Nodes[2].Done || p.Nodes[2].OffsetNS != 3 || p.Nodes[2].BoundNS != 30 {
@@ -183,7 +184,8 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 	j := newTracedJob(t)
 	j.begin(control.Request{Steps: 20})
 	data := strings.Repeat("x", wire.MaxTraceChunk)
-	const chunks = 4 << 20 / wire.MaxTraceChunk // several answers; the rest of the buffer is taken to be full
+	// They make several answers. The rest of the buffer is taken to be full.
+	const chunks = 4 << 20 / wire.MaxTraceChunk
 	for seq := range uint32(chunks) {
 		if code := j.send(3, seq, false, data); code != 0 {
 			t.Fatalf("chunk %d: %v", seq, code)
@@ -199,7 +201,8 @@ func TestTraceTakesNoMoreThanItCanKeep(t *testing.T) {
 	if code := j.send(4, 7, false, "x"); code != wire.CodeMalformed {
 		t.Errorf("chunk 7 in place of 0: got code %v, want %v", code, wire.CodeMalformed)
 	}
-	p := j.wantState(control.TraceCollecting) // an answer has what fits
+	// An answer has what fits.
+	p := j.wantState(control.TraceCollecting)
 	if len(p.Chunks) == 0 || p.Nodes[2].Missing == "" || p.Nodes[3].Missing == "" {
 		t.Errorf("%d chunks, nodes %+v, want some, and two nodes of which spans are missing", len(p.Chunks), p.Nodes)
 	}
