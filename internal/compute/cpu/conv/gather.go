@@ -53,18 +53,25 @@ type gather struct {
 	// pairTasks is the number of pieces in which the input is rounded to pairs.
 	pairTasks int
 
-	// The call under way. rows are those of panels before they are joined to pairs, and pairs is
-	// the input, rounded. in16 and out16 are input and output that are bfloat16 (see stored.go).
-	out, in, w, packed []float32
-	rows, pairs        []float32
-	in16, out16        []uint16
-
-	// add says that the result is added to what is in out.
-	add bool
+	call gatherCall
 
 	// pack packs rows of channels c0 to c1 of the sum into those of a panel.
 	pack               func(g *gather, dst []float32, panel, c0, c1 int)
 	packTask, tileTask func(i int)
+}
+
+// A gatherCall is the call under way.
+type gatherCall struct {
+	out, in, w, packed []float32
+
+	// rows are those of panels before they are joined to pairs, and pairs is the input, rounded.
+	rows, pairs []float32
+
+	// in16 and out16 are input and output that are bfloat16 (see stored.go).
+	in16, out16 []uint16
+
+	// add says that the result is added to what is in out.
+	add bool
 }
 
 // A class is the output pixels that use the same taps.
@@ -258,19 +265,19 @@ func (g *gather) packedLen() int { return g.panels*g.panelLen + cap(g.packSlots)
 
 // takePacked is the memory of packedLen values.
 func (g *gather) takePacked(scratch []float32) {
-	g.packed, g.rows = scratch[:g.panels*g.panelLen], scratch[g.panels*g.panelLen:g.packedLen()]
+	g.call.packed, g.call.rows = scratch[:g.panels*g.panelLen], scratch[g.panels*g.panelLen:g.packedLen()]
 }
 
 // compute is the call under way once input and output are known; so many tasks prepare the input.
 func (g *gather) compute(p *pool.Pool, w, scratch []float32, add bool, tasks int) {
-	g.add, g.w = add, w
+	g.call.add, g.call.w = add, w
 	g.takePacked(scratch)
 	if g.used > 0 {
 		p.Run(g.packTasks()+tasks, g.packTask)
 	}
 	groups := (g.panels + g.panelsAtOnce - 1) / g.panelsAtOnce
 	p.Run(groups*g.chunks, g.tileTask)
-	g.out, g.in, g.w, g.packed, g.rows, g.pairs, g.in16, g.out16 = nil, nil, nil, nil, nil, nil, nil, nil
+	g.call = gatherCall{}
 }
 
 // packTasks is the number of pieces in which all panels are packed.
@@ -288,7 +295,7 @@ func (g *gather) packPiece(i int) (panel, c0, c1 int) {
 // runPack packs one piece of a panel or, after those, rounds one piece of the input.
 func (g *gather) runPack(i int) {
 	if i >= g.packTasks() {
-		if g.in16 != nil {
+		if g.call.in16 != nil {
 			g.takeInput(i - g.packTasks())
 		} else {
 			g.roundInput(i - g.packTasks())
@@ -296,14 +303,14 @@ func (g *gather) runPack(i int) {
 		return
 	}
 	panel, c0, c1 := g.packPiece(i)
-	dst := g.packed[panel*g.panelLen:][:g.panelLen]
+	dst := g.call.packed[panel*g.panelLen:][:g.panelLen]
 	if !g.tile.Pairs() {
 		g.pack(g, dst, panel, c0, c1)
 		return
 	}
 	slot := <-g.packSlots
 	defer func() { g.packSlots <- slot }()
-	rows := g.rows[slot*g.rowsLen:][:g.rowsLen]
+	rows := g.call.rows[slot*g.rowsLen:][:g.rowsLen]
 	g.pack(g, rows, panel, c0, c1)
 	g.joinRows(dst, rows)
 }
@@ -328,7 +335,7 @@ func (g *gather) runTask(i int) {
 // runClass computes rows lo to hi of a class (row = image · pixels of the class + pixel) for the
 // panels of a task.
 func (g *gather) runClass(c *class, panel0, lo, hi int) {
-	if g.out16 != nil {
+	if g.call.out16 != nil {
 		g.runClassStored(c, panel0, lo, hi)
 		return
 	}
@@ -337,22 +344,22 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 
 	// Without parts no tap reaches these pixels.
 	if len(c.parts) == 0 {
-		if g.add {
+		if g.call.add {
 			return
 		}
 		for row := lo; row < hi; row++ {
 			out := row/pixels*g.outImage + c.out[row%pixels]
-			clear(g.out[out+panel0*cols : out+min(g.outC, panel1*cols)])
+			clear(g.call.out[out+panel0*cols : out+min(g.outC, panel1*cols)])
 		}
 		return
 	}
-	a := f32.GatherArgs{In: g.in}
+	a := f32.GatherArgs{In: g.call.in}
 	if g.tile.Pairs() {
-		a.In = g.pairs
+		a.In = g.call.pairs
 	}
 	for pi, part := range c.parts {
 		a.Segments = part
-		if pi > 0 || g.add {
+		if pi > 0 || g.call.add {
 			a.Add = 1
 		}
 		image, pixel := lo/pixels, lo%pixels
@@ -366,8 +373,8 @@ func (g *gather) runClass(c *class, panel0, lo, hi int) {
 				}
 			}
 			for panel := panel0; panel < panel1; panel++ {
-				a.W = g.packed[panel*g.panelLen:][:g.panelLen]
-				a.Out = g.out[panel*cols:]
+				a.W = g.call.packed[panel*g.panelLen:][:g.panelLen]
+				a.Out = g.call.out[panel*cols:]
 				g.tile.Gather(&a, n, min(cols, g.outC-panel*cols))
 			}
 		}

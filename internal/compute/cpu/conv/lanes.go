@@ -164,12 +164,13 @@ func (l *laneGather) scratchLen(bool) int {
 
 func (l *laneGather) run(p *pool.Pool, out, in f32.Array, w, scratch []float32, add bool) {
 	g := l.g
-	g.w, g.packed, scratch = w, scratch[:g.packedLen()], scratch[g.packedLen():]
+	g.call.w, g.call.packed, scratch = w, scratch[:g.packedLen()], scratch[g.packedLen():]
 	l.input, l.rooms = scratch[:l.groups*l.groupLen], scratch[l.groups*l.groupLen:]
 	l.out, l.in, l.add = out, in, add
 	p.RunThreads(g.packTasks()+l.groups*l.slices, l.turn)
 	p.RunThreads(l.groups*l.chunks, l.multiply)
-	g.w, g.packed, l.input, l.rooms, l.out, l.in = nil, nil, nil, nil, f32.Array{}, f32.Array{}
+	g.call = gatherCall{}
+	l.input, l.rooms, l.out, l.in = nil, nil, f32.Array{}, f32.Array{}
 }
 
 // runTurn packs a piece of the weights or, after those, turns over a slice of a group of images.
@@ -230,7 +231,7 @@ func (l *laneGather) runMultiply(thread, i int) {
 		a.B = input[l.first[p]:]
 		k := 0
 		for _, rows := range l.rowTiles {
-			a.A, a.Out = l.g.packed[k:], sums[k*t.Cols:]
+			a.A, a.Out = l.g.call.packed[k:], sums[k*t.Cols:]
 			for part, pairs := range parts {
 				a.Pairs, a.Add = pairs, uint64(min(part, 1))
 				t.Outer(&a, rows)

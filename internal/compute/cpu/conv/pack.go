@@ -13,7 +13,7 @@ func packForward(g *gather, dst []float32, panel, c0, c1 int) {
 		packFewForward(g, dst, panel, c0, c1)
 		return
 	}
-	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 64}
+	a := f32.TransposeArgs{Dst: dst, Src: g.call.w, Ahead: 64}
 	for h := 0; h < cols; h += 16 {
 		n := min(16, cols-h)
 
@@ -51,7 +51,7 @@ func packBackward(g *gather, dst []float32, panel, k0, k1 int) {
 		c0 := panel * cols
 		n := min(cols, channels-c0)
 		for k := k0; k < k1; k++ {
-			copy(dst[k*cols:k*cols+n], g.w[k*channels+c0:])
+			copy(dst[k*cols:k*cols+n], g.call.w[k*channels+c0:])
 			clear(dst[k*cols+n : (k+1)*cols])
 		}
 		return
@@ -60,7 +60,7 @@ func packBackward(g *gather, dst []float32, panel, k0, k1 int) {
 		packFewBackward(g, dst, panel, k0, k1)
 		return
 	}
-	a := f32.TransposeArgs{Dst: dst, Src: g.w, Ahead: 2 * channels * taps} // two k ahead
+	a := f32.TransposeArgs{Dst: dst, Src: g.call.w, Ahead: 2 * channels * taps} // two k ahead
 	for k := k0; k < k1; k++ {
 		for h := 0; h < cols; h += 16 {
 			n := min(16, cols-h)
@@ -98,8 +98,8 @@ func packFewForward(g *gather, dst []float32, panel, from, to int) {
 			clear(rows)
 			for k := range n {
 				at := (panel*cols+k)*g.inC + c0
-				g.tile.Fetch(g.w[min((at+g.inC)*taps, len(g.w)):], 1, 1, (c1-c0)*taps) // the next k's
-				src := g.w[at*taps+tap:]
+				g.tile.Fetch(g.call.w[min((at+g.inC)*taps, len(g.call.w)):], 1, 1, (c1-c0)*taps) // the next k's
+				src := g.call.w[at*taps+tap:]
 				for i, j := k, 0; i < len(rows); i, j = i+cols, j+taps {
 					rows[i] = src[j]
 				}
@@ -115,14 +115,14 @@ func packFewBackward(g *gather, dst []float32, panel, k0, k1 int) {
 	first := panel
 	c0, c1 := panel*g.tile.Cols, min((panel+1)*g.tile.Cols, g.outC)
 	if !g.tile.Pairs() {
-		dst, first = g.packed, 0
+		dst, first = g.call.packed, 0
 		pieces := g.packTasks()
 		i := panel*g.packSlices + k0*g.packSlices/g.inC
 		k0, k1, c0, c1 = g.inC*i/pieces, g.inC*(i+1)/pieces, 0, g.outC
 	}
 	taps, cols := len(g.place), g.tile.Cols
 	for k := k0; k < k1; k++ {
-		w := g.w[k*g.outC*taps : (k+1)*g.outC*taps]
+		w := g.call.w[k*g.outC*taps : (k+1)*g.outC*taps]
 		for panel := c0 / cols; panel*cols < c1; panel++ {
 			for tap, at := range g.place {
 				if at < 0 {

@@ -29,7 +29,7 @@ func BenchmarkPack(b *testing.B) {
 			if !ok { // by a tile unit
 				g = pass.(*unitGather).g
 			}
-			g.w = w
+			g.call.w = w
 			g.takePacked(make([]float32, g.packedLen()))
 			b.Run(fmt.Sprintf("w=%dx%dx%dx%d/taps=%d/dtype=%s/pass=%s", s.K, s.C, s.R, s.S, g.used, dtype, name), func(b *testing.B) {
 				b.SetBytes(int64(4 * s.WLen()))

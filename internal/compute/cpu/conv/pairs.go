@@ -20,7 +20,7 @@ func (g *gather) joinRows(dst, rows []float32) {
 func (g *gather) roundInput(task int) {
 	pixels := g.n * g.inPixels
 	lo, hi := pixels*task/g.pairTasks, pixels*(task+1)/g.pairTasks
-	dst, src := g.pairs[lo*g.depth:hi*g.depth], g.in[lo*g.inC:hi*g.inC]
+	dst, src := g.call.pairs[lo*g.depth:hi*g.depth], g.call.in[lo*g.inC:hi*g.inC]
 	if g.inC%2 == 0 {
 		g.tile.PackPairs(dst, src)
 		return

@@ -66,19 +66,19 @@ func (g *gather) scratchLen(half bool) int {
 }
 
 func (g *gather) run(p *pool.Pool, out, in f32.Array, w, scratch []float32, add bool) {
-	g.out, g.out16 = out.F32, out.BF16
+	g.call.out, g.call.out16 = out.F32, out.BF16
 	copied := scratch[g.packedLen():]
 	tasks := 0
 	switch {
 	case in.BF16 != nil && g.readsPairs():
-		g.pairs = f32.PairsOf(in.BF16)
+		g.call.pairs = f32.PairsOf(in.BF16)
 	case in.BF16 != nil:
-		g.in16, tasks = in.BF16, g.pairTasks
-		g.in, g.pairs = copied, copied
+		g.call.in16, tasks = in.BF16, g.pairTasks
+		g.call.in, g.call.pairs = copied, copied
 	case g.tile.Pairs():
-		g.in, g.pairs, tasks = in.F32, copied, g.pairTasks
+		g.call.in, g.call.pairs, tasks = in.F32, copied, g.pairTasks
 	default:
-		g.in = in.F32
+		g.call.in = in.F32
 	}
 	g.compute(p, w, scratch, add, tasks)
 }
@@ -88,12 +88,12 @@ func (g *gather) run(p *pool.Pool, out, in f32.Array, w, scratch []float32, add 
 func (g *gather) takeInput(task int) {
 	pixels := g.n * g.inPixels
 	lo, hi := pixels*task/g.pairTasks, pixels*(task+1)/g.pairTasks
-	src := g.in16[lo*g.inC : hi*g.inC]
+	src := g.call.in16[lo*g.inC : hi*g.inC]
 	if !g.tile.Pairs() {
-		f32.FromBFloat16(g.in[lo*g.inC:hi*g.inC], src)
+		f32.FromBFloat16(g.call.in[lo*g.inC:hi*g.inC], src)
 		return
 	}
-	for dst := g.pairs[lo*g.depth : hi*g.depth]; len(src) > 0; dst, src = dst[g.depth:], src[g.inC:] {
+	for dst := g.call.pairs[lo*g.depth : hi*g.depth]; len(src) > 0; dst, src = dst[g.depth:], src[g.inC:] {
 		copy(f32.HalvesOf(dst[:g.depth]), src[:g.inC])
 		f32.HalvesOf(dst[:g.depth])[g.inC] = 0
 	}
@@ -104,20 +104,20 @@ func (g *gather) runClassStored(c *class, panel0, lo, hi int) {
 	cols, pixels := g.tile.Cols, len(c.in)
 	panel1 := min(g.panels, panel0+g.panelsAtOnce)
 	if len(c.parts) == 0 { // no tap reaches these pixels
-		if g.add {
+		if g.call.add {
 			return
 		}
 		for row := lo; row < hi; row++ {
 			out := row/pixels*g.outImage + c.out[row%pixels]
-			clear(g.out16[out+panel0*cols : out+min(g.outC, panel1*cols)])
+			clear(g.call.out16[out+panel0*cols : out+min(g.outC, panel1*cols)])
 		}
 		return
 	}
 	var sums [maxTile]float32
 	var at [f32.MaxTileRows]int
-	a := f32.GatherArgs{In: g.in, Out: sums[:]}
+	a := f32.GatherArgs{In: g.call.in, Out: sums[:]}
 	if g.tile.Pairs() {
-		a.In = g.pairs
+		a.In = g.call.pairs
 	}
 	image, pixel := lo/pixels, lo%pixels
 	for row := lo; row < hi; row += g.tile.Rows {
@@ -130,12 +130,12 @@ func (g *gather) runClassStored(c *class, panel0, lo, hi int) {
 			}
 		}
 		for panel := panel0; panel < panel1; panel++ {
-			a.W = g.packed[panel*g.panelLen:][:g.panelLen]
+			a.W = g.call.packed[panel*g.panelLen:][:g.panelLen]
 			for pi, part := range c.parts {
 				a.Segments, a.Add = part, uint64(min(pi, 1))
 				g.tile.Gather(&a, n, cols)
 			}
-			g.tile.NarrowRows(g.out16[panel*cols:], &at, sums[:], n, min(cols, g.outC-panel*cols), g.add)
+			g.tile.NarrowRows(g.call.out16[panel*cols:], &at, sums[:], n, min(cols, g.outC-panel*cols), g.call.add)
 		}
 	}
 }

@@ -271,7 +271,7 @@ func (u *unitGather) scratchLen(half bool) int {
 
 func (u *unitGather) run(p *pool.Pool, out, in f32.Array, w, scratch []float32, add bool) {
 	g := u.g
-	g.w = w
+	g.call.w = w
 	g.takePacked(scratch)
 	scratch = scratch[g.packedLen():]
 	u.sums, scratch = scratch[:u.numSlots*u.sumLen], scratch[u.numSlots*u.sumLen:]
@@ -288,7 +288,8 @@ func (u *unitGather) run(p *pool.Pool, out, in f32.Array, w, scratch []float32, 
 		p.Run(u.packOnly+copies, u.taskCopy)
 	}
 	p.Run(u.groups*u.chunks, u.taskBlocks)
-	g.w, g.packed, g.rows, u.sums, u.in16, u.out, u.from = nil, nil, nil, nil, nil, f32.Array{}, f32.Array{}
+	g.call = gatherCall{}
+	u.sums, u.in16, u.out, u.from = nil, nil, f32.Array{}, f32.Array{}
 }
 
 // runCopy packs a piece of the weights or, after those, copies some images.
@@ -336,7 +337,7 @@ func (u *unitGather) runBlocks(task int) {
 	rows := &u.rows[slot]
 	var skip [16][2]int // idle rows before those wanted
 	a := f32.BlockArgs{
-		A: u.in16, B: f32.HalvesOf(u.g.packed[panel*u.g.panelLen:]), Sums: u.sums[slot*u.sumLen:][:u.sumLen],
+		A: u.in16, B: f32.HalvesOf(u.g.call.packed[panel*u.g.panelLen:]), Sums: u.sums[slot*u.sumLen:][:u.sumLen],
 		Step: f32.UnitDepth, Panels: min(u.panelsAtOnce, u.g.panels-panel), Panel: 2 * u.g.panelLen,
 	}
 	for at, end := total*chunk/u.chunks, total*(chunk+1)/u.chunks; at < end; {

@@ -173,11 +173,12 @@ const winJoined = 32
 func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float32, add bool) {
 	g := w.g
 	w.weights, w.work = scratch[:w.matrices*w.matrixLen], scratch[w.matrices*w.matrixLen:]
-	g.w, g.packed = weights, w.work[:w.rowsLen()]
+	g.call.w, g.call.packed = weights, w.work[:w.rowsLen()]
 	w.out, w.in, w.add = out, in, add
 	p.Run(g.packTasks(), w.packTask)
 	p.Run(w.tasks, w.patchTask)
-	g.w, g.packed, w.weights, w.work, w.out, w.in = nil, nil, nil, nil, f32.Array{}, f32.Array{}
+	g.call = gatherCall{}
+	w.weights, w.work, w.out, w.in = nil, nil, f32.Array{}, f32.Array{}
 }
 
 // runPack packs some channels of one panel of the taps and transforms them to those of a panel of
@@ -185,7 +186,7 @@ func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float
 func (w *winograd) runPack(piece int) {
 	g := w.g
 	panel, c0, c1 := g.packPiece(piece)
-	g.pack(g, g.packed[panel*g.rowsLen:][:g.rowsLen], panel, c0, c1)
+	g.pack(g, g.call.packed[panel*g.rowsLen:][:g.rowsLen], panel, c0, c1)
 	if w.tile.Pairs() {
 		w.joinMatrices(panel)
 		return
@@ -197,7 +198,7 @@ func (w *winograd) runPack(piece int) {
 		if w.flip {
 			tap = 8 - i
 		}
-		a.Src[i] = &g.packed[panel*g.rowsLen+g.place[tap]*n+from]
+		a.Src[i] = &g.call.packed[panel*g.rowsLen+g.place[tap]*n+from]
 	}
 	for i := range w.matrices {
 		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n+from]
@@ -224,7 +225,7 @@ func (w *winograd) joinMatrices(panel int) {
 			if w.flip {
 				tap = 8 - i
 			}
-			a.Src[i] = &g.packed[panel*g.rowsLen+(g.place[tap]*g.inC+c)*cols]
+			a.Src[i] = &g.call.packed[panel*g.rowsLen+(g.place[tap]*g.inC+c)*cols]
 		}
 		for i := range 16 {
 			a.Dst[i] = &work[i*rows*cols]
