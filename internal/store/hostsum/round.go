@@ -143,14 +143,7 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 		}
 		return nil, alone("round %d was dissolved", p.Round)
 	case x.seq == p.Seq:
-		// It was sent before.
-		if x.lent != nil {
-			// Its connection has most likely broken, and what was lent over it may be
-			// gone.
-			x.data, x.lent = data, lent
-		} else {
-			data.Release()
-		}
+		x.takeAgain(data, lent)
 		r.using++
 		return r, nil
 	case x.seq != 0:
@@ -161,8 +154,7 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 		r.dissolve(alone("round %d: %s", p.Round, why))
 		return nil, r.err
 	}
-	x.seq, x.codec, x.data, x.lent, x.arrived = p.Seq, p.Codec, data, lent, at
-	x.push = wire.Contributor{Node: p.Node, Seq: p.Seq, Weight: p.Weight, Examples: p.Examples, Counted: p.Counted, Micro: p.Step.Micro, MicroSqr: p.Step.MicroSqr}
+	x.take(p, data, lent, at)
 	r.here++
 	r.add()
 	if r.here == len(r.slots) {
@@ -170,6 +162,22 @@ func (t *sums) join(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) (
 	}
 	r.using++
 	return r, nil
+}
+
+// take puts a push into its slot.
+func (x *slot) take(p *wire.Push, data *shard.Buffer, lent loan, at time.Time) {
+	x.seq, x.codec, x.data, x.lent, x.arrived = p.Seq, p.Codec, data, lent, at
+	x.push = wire.Contributor{Node: p.Node, Seq: p.Seq, Weight: p.Weight, Examples: p.Examples, Counted: p.Counted, Micro: p.Step.Micro, MicroSqr: p.Step.MicroSqr}
+}
+
+// takeAgain is for a push that was sent before: its connection has most likely broken. The copy of
+// a gradient that is here stays, but what was lent over that connection may be gone.
+func (x *slot) takeAgain(data *shard.Buffer, lent loan) {
+	if x.lent == nil {
+		data.Release()
+		return
+	}
+	x.data, x.lent = data, lent
 }
 
 // leave takes note that a worker pushes for itself, with the push p and until it comes again.

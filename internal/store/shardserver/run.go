@@ -82,22 +82,16 @@ func reasonOf(err error) string {
 
 // follow keeps the membership up to date until the job ends.
 func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan error) error {
-	progress := time.NewTicker(time.Second)
-	defer progress.Stop()
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
+	f := &follower{s: s, node: node, served: served, progress: time.NewTicker(time.Second), sweep: time.NewTicker(sweepEvery)}
+	defer f.progress.Stop()
+	defer f.sweep.Stop()
 	losses := newLossReporter(ctx, s, node)
 	defer losses.close()
 	for {
 		changed := node.Changed()
 		m := node.Membership()
 		if m.Phase == wire.PhaseRunning && !slices.ContainsFunc(m.Nodes, func(n wire.Member) bool { return n.Node == uint64(node.ID()) }) {
-			s.cfg.Logger.Info("server: removed from the job as requested; other servers have its shards", joblog.NodeLeft.With())
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			if err := node.Leave(ctx, true, "removed"); err != nil {
-				s.cfg.Logger.Warn("server: leave", "err", err)
-			}
+			s.leaveRemoved(ctx, node)
 			return nil
 		}
 		var soon <-chan time.Time
@@ -113,33 +107,58 @@ func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan err
 		} else {
 			losses.report(m.Placement, m.Settle)
 		}
-		for again := false; !again; {
-			select {
-			case <-changed:
-				again = true
-			case <-soon:
-				again = true
-			case <-progress.C:
-				node.Progress(s.Rounds(), 0)
-			case <-sweep.C:
-				s.pool.Sweep()
-			case <-node.Done():
-				if err := node.Err(); err != nil {
-					return fmt.Errorf("server %d: %w", node.Rank(), err)
-				}
-				return nil
-			case err := <-served:
-				if err == nil {
-					err = fmt.Errorf("server %d: its listener was closed", node.Rank())
-				}
-				s.leave(node, err)
-				return err
-			case <-ctx.Done():
-				err := context.Cause(ctx)
-				s.leave(node, err)
-				return fmt.Errorf("server %d: %w", node.Rank(), err)
-			}
+		if over, err := f.await(ctx, changed, soon); over {
+			return err
 		}
+	}
+}
+
+// A follower waits for what a server's shell reacts to between two memberships.
+type follower struct {
+	s               *Server
+	node            *cluster.Node
+	served          chan error
+	progress, sweep *time.Ticker
+}
+
+// await returns when the membership is to be read again, or when the server is over, with why.
+func (f *follower) await(ctx context.Context, changed <-chan struct{}, soon <-chan time.Time) (over bool, err error) {
+	for {
+		select {
+		case <-changed:
+			return false, nil
+		case <-soon:
+			return false, nil
+		case <-f.progress.C:
+			f.node.Progress(f.s.Rounds(), 0)
+		case <-f.sweep.C:
+			f.s.pool.Sweep()
+		case <-f.node.Done():
+			if err := f.node.Err(); err != nil {
+				return true, fmt.Errorf("server %d: %w", f.node.Rank(), err)
+			}
+			return true, nil
+		case err := <-f.served:
+			if err == nil {
+				err = fmt.Errorf("server %d: its listener was closed", f.node.Rank())
+			}
+			f.s.leave(f.node, err)
+			return true, err
+		case <-ctx.Done():
+			err := context.Cause(ctx)
+			f.s.leave(f.node, err)
+			return true, fmt.Errorf("server %d: %w", f.node.Rank(), err)
+		}
+	}
+}
+
+// leaveRemoved leaves a job that has removed this server and given its shards to others.
+func (s *Server) leaveRemoved(ctx context.Context, node *cluster.Node) {
+	s.cfg.Logger.Info("server: removed from the job as requested; other servers have its shards", joblog.NodeLeft.With())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := node.Leave(ctx, true, "removed"); err != nil {
+		s.cfg.Logger.Warn("server: leave", "err", err)
 	}
 }
 
