@@ -553,7 +553,7 @@ func TestAServerNeedsLengthAndForwardAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(cfg *Config) { cfg.Pool, cfg.Logger, cfg.Wait = nil, nil, -time.Second })
 		defer r.end()
-		if !r.s.pool.Shared {
+		if !r.s.env.pool.Shared {
 			t.Error("other processes cannot see the memory")
 		}
 		began := time.Now()

@@ -271,7 +271,7 @@ func TestARepeatedPushCountsOnce(t *testing.T) {
 		}
 		other := r.push(10, 1)
 		other.Seq = 7
-		r.s.cfg.Wait = time.Second
+		r.s.env.cfg.Wait = time.Second
 		if _, errs := r.all(r.push(10, 1), other); codeOf(errs[1]) != wire.CodePushAlone {
 			t.Errorf("another push to the round: got %v", errs)
 		}

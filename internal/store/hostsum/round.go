@@ -15,8 +15,8 @@ import (
 // A sums is the leader's state of one shard in one membership: the rounds whose gradients are being
 // added up.
 type sums struct {
-	// s and all up to mu do not change.
-	s     *Server
+	// env and all up to mu do not change.
+	env   *env
 	key   uint64
 	shard uint32
 	// n is the number of values.
@@ -269,13 +269,13 @@ func (t *sums) round(p *wire.Push, at time.Time) (*round, error) {
 		}
 		t.rounds = slices.Delete(t.rounds, i, i+1)
 	}
-	r := &round{of: t, number: p.Round, sum: shard.NewAdder(t.s.pool, t.n), began: at, done: make(chan struct{})}
+	r := &round{of: t, number: p.Round, sum: shard.NewAdder(t.env.pool, t.n), began: at, done: make(chan struct{})}
 	common := *p
 	r.first = &common
 	for _, m := range t.members {
 		r.slots = append(r.slots, slot{member: m})
 	}
-	r.timer = time.AfterFunc(t.s.cfg.Wait, r.expire)
+	r.timer = time.AfterFunc(t.env.cfg.Wait, r.expire)
 	t.rounds = append(t.rounds, r)
 	if m := t.gone(); m != nil {
 		r.dissolve(alone("round %d: %v pushes for itself", r.number, m))
@@ -325,13 +325,13 @@ func (r *round) add() {
 				x.lent.Release()
 			} else {
 				r.vacate(x)
-				if !r.of.s.cfg.AnyOrder {
+				if !r.of.env.cfg.AnyOrder {
 					return
 				}
 				continue
 			}
 			x.data, x.lent, x.added = nil, nil, true
-		case !r.of.s.cfg.AnyOrder:
+		case !r.of.env.cfg.AnyOrder:
 			return
 		}
 	}
@@ -356,7 +356,7 @@ func (t *sums) settle(r *round, node uint64, lent loan) {
 		r.vacate(x)
 		return
 	}
-	x.data, x.lent = t.s.pool.Get(4*t.n), nil
+	x.data, x.lent = t.env.pool.Get(4*t.n), nil
 	copy(x.data.Float32s(t.n), lent.values())
 	lent.Release()
 }
@@ -374,7 +374,7 @@ func (r *round) codec() uint8 {
 
 // forward sends the sum on its way, on a goroutine of its own. last is the push that came last.
 func (r *round) forward(last *wire.Push) {
-	s := r.of.s
+	e := r.of.env
 	r.state = forwarded
 	r.timer.Stop()
 	data, codec, payload := r.sum.Take(r.codec())
@@ -393,11 +393,11 @@ func (r *round) forward(last *wire.Push) {
 	if last.AnswerCodec != wire.CodecFloat32 {
 		size = 2 * r.of.n
 	}
-	f.Payload, r.answer = payload, s.pool.Get(size)
+	f.Payload, r.answer = payload, e.pool.Get(size)
 	f.Into = r.answer.Bytes(size)
 	r.using++
-	s.forwarding.Go(func() {
-		err := s.cfg.Forward(s.ctx, f)
+	e.forwarding.Go(func() {
+		err := e.cfg.Forward(e.ctx, f)
 		data.Release()
 		r.answerAll(err)
 	})
@@ -409,10 +409,10 @@ func (r *round) answerAll(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if r.state = answered; err == nil {
-		t.s.sent.Add(1)
+		t.env.sent.Add(1)
 	} else {
-		t.s.dissolved.Add(1)
-		t.s.cfg.Logger.Debug("host sums: the sum was not taken; each worker pushes for itself", "key", t.key, "shard", t.shard, "round", r.number, "err", err)
+		t.env.dissolved.Add(1)
+		t.env.cfg.Logger.Debug("host sums: the sum was not taken; each worker pushes for itself", "key", t.key, "shard", t.shard, "round", r.number, "err", err)
 		r.err = alone("round %d: %v", r.number, err)
 	}
 	for i := range r.slots {
@@ -445,7 +445,7 @@ func (r *round) expire() {
 		}
 	}
 	err := alone("%s", r.waiting())
-	t.s.cfg.Logger.Debug("host sums: "+err.Text, "key", t.key, "shard", t.shard, "round", r.number)
+	t.env.cfg.Logger.Debug("host sums: "+err.Text, "key", t.key, "shard", t.shard, "round", r.number)
 	r.dissolve(err)
 }
 
@@ -464,7 +464,7 @@ func (t *sums) end(why error) {
 // dissolve ends a round that is not complete. Workers that have yet to come will be told.
 func (r *round) dissolve(err error) {
 	r.state, r.err = dissolved, err
-	r.of.s.dissolved.Add(1)
+	r.of.env.dissolved.Add(1)
 	r.timer.Stop()
 	r.sum.Drop()
 	for i := range r.slots {

@@ -19,15 +19,7 @@ import (
 // A Server adds up the gradients of its host's workers for the shards that its worker leads. It is
 // a transport.Handler. All of its methods may be called concurrently.
 type Server struct {
-	cfg        Config
-	pool       *shard.Pool
-	ctx        context.Context
-	cancel     context.CancelFunc
-	forwarding sync.WaitGroup
-	// sent counts the sums that servers have taken.
-	sent atomic.Uint64
-	// dissolved counts the rounds whose workers have pushed for themselves.
-	dissolved atomic.Uint64
+	env env
 
 	// mu guards all below. No sums' mutex is held while it is taken.
 	mu     sync.Mutex
@@ -38,6 +30,21 @@ type Server struct {
 	// idle is closed when active is 0. Nil: no one waits for that.
 	idle  chan struct{}
 	ended bool
+}
+
+// An env is what the sums of a Server need of it: how to forward, where to allocate, and what to
+// count. It takes no lock, so that rounds never wait for the Server.
+type env struct {
+	cfg  Config
+	pool *shard.Pool
+	// ctx ends with Close, which then waits for what is being forwarded.
+	ctx        context.Context
+	cancel     context.CancelFunc
+	forwarding sync.WaitGroup
+	// sent counts the sums that servers have taken.
+	sent atomic.Uint64
+	// dissolved counts the rounds whose workers have pushed for themselves.
+	dissolved atomic.Uint64
 }
 
 type shardID struct {
@@ -73,11 +80,11 @@ func New(cfg Config) *Server {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	s := &Server{cfg: cfg, pool: cfg.Pool, shards: map[shardID]*sums{}}
-	if s.pool == nil {
-		s.pool = &shard.Pool{Shared: true}
+	s := &Server{env: env{cfg: cfg, pool: cfg.Pool}, shards: map[shardID]*sums{}}
+	if s.env.pool == nil {
+		s.env.pool = &shard.Pool{Shared: true}
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.env.ctx, s.env.cancel = context.WithCancel(context.Background())
 	return s
 }
 
@@ -116,8 +123,8 @@ func (s *Server) Close() {
 	s.ended = true
 	s.dissolveAll(alone("the worker that sums is leaving"))
 	s.mu.Unlock()
-	s.cancel()
-	s.forwarding.Wait()
+	s.env.cancel()
+	s.env.forwarding.Wait()
 	s.mu.Lock()
 	idle := make(chan struct{})
 	if s.idle = idle; s.active == 0 {
@@ -135,7 +142,7 @@ func (s *Server) Close() {
 
 // Counts returns how many sums servers have taken, and for how many rounds the workers were told to
 // push for themselves.
-func (s *Server) Counts() (sent, dissolved uint64) { return s.sent.Load(), s.dissolved.Load() }
+func (s *Server) Counts() (sent, dissolved uint64) { return s.env.sent.Load(), s.env.dissolved.Load() }
 
 // A call is one worker's push.
 type call struct {
@@ -168,7 +175,7 @@ func (c *call) prepare(n int) error {
 	if !p.Answer || p.Judged || len(p.Contributors) > 0 || p.Seq == 0 {
 		return alone("got a push that cannot be summed: without an answer, judged, of several workers or without a sequence number")
 	}
-	length, ok := s.cfg.Length(p.Key, p.Shard)
+	length, ok := s.env.cfg.Length(p.Key, p.Shard)
 	if !ok {
 		return transport.Refuse(wire.CodeBusy, 0, "host sums: key %d shard %d is not initialised here yet", p.Key, p.Shard)
 	}
@@ -190,7 +197,7 @@ func (c *call) prepare(n int) error {
 	c.sums, c.taken = t, true
 	s.active++
 	if c.lent == nil {
-		c.data = s.pool.Get(max(n, 8))
+		c.data = s.env.pool.Get(max(n, 8))
 	}
 	return nil
 }
@@ -212,7 +219,7 @@ func (s *Server) sumsOf(p *wire.Push, length uint64) (*sums, error) {
 	id := shardID{p.Key, p.Shard}
 	t := s.shards[id]
 	if t == nil {
-		t = &sums{s: s, key: p.Key, shard: p.Shard, n: int(length), members: v.members, own: v.own,
+		t = &sums{env: &s.env, key: p.Key, shard: p.Shard, n: int(length), members: v.members, own: v.own,
 			settled: map[uint64]uint64{}, absent: map[uint64]int{}, taken: map[uint64]int{}, apart: map[uint64]uint64{}}
 		s.shards[id] = t
 	}
@@ -222,7 +229,7 @@ func (s *Server) sumsOf(p *wire.Push, length uint64) (*sums, error) {
 // Leave takes note that a worker pushes a shard for itself, with a push of which request has all
 // but the values, and until it pushes to this Server again: rounds do not wait for it.
 func (s *Server) Leave(request *wire.Push) error {
-	length, ok := s.cfg.Length(request.Key, request.Shard)
+	length, ok := s.env.cfg.Length(request.Key, request.Shard)
 	if !ok {
 		return transport.Refuse(wire.CodeBusy, 0, "host sums: key %d shard %d is not initialised here yet", request.Key, request.Shard)
 	}
