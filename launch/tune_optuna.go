@@ -115,7 +115,8 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 // tryImport adds the trials to a study without a folder: a trial that does not fit the study of the
 // file name is found before a folder is made.
 func tryImport(f *optuna.File, name string) error {
-	s, err := study.Load(name) // anew: a suggester, scheduler or pruner serves one study
+	// The study is loaded anew: a suggester, scheduler or pruner serves one study.
+	s, err := study.Load(name)
 	if err != nil {
 		return err
 	}

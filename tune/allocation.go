@@ -51,7 +51,8 @@ func (l *ledger) share(e *Event) {
 		t, j := l.trials[x.Trial], e.Jobs[i]
 		if j.Profile != "" {
 			t.run.profile = j.Profile
-			t.Training, _ = readTraining(j.Profile) // what is not readable is shown as nothing
+			// A profile that cannot be read is shown as nothing.
+			t.Training, _ = readTraining(j.Profile)
 		}
 		switch o := t.run.order; {
 		case x.Pause && o == nil:

@@ -23,7 +23,7 @@ func (l *ledger) next() (Event, error) {
 		if t == nil || t.State != Paused {
 			return Event{}, fmt.Errorf("tune: %T.Next chose trial %d of %d, which is not paused", l.scheduler, pick.Trial, len(l.trials))
 		}
-		if !t.run.active { // its last attempt may still be ending
+		if !t.run.active { // its last attempt may be ending
 			return l.again(t, pick.Rule), nil
 		}
 	case ChooseNew:
@@ -125,10 +125,12 @@ func (l *ledger) begin(e *Event) error {
 	t.Attempts = e.Attempt
 	t.Location = e.Location
 	t.Rule, t.Placement = "", nil
-	if o := t.run.order; o != nil && o.allocated { // what it was to give up it no longer has
+	// An order of the Allocator to give up all replicas is done: the new attempt has none yet.
+	if o := t.run.order; o != nil && o.allocated {
 		t.run.order = nil
 	}
-	t.run.active, t.run.told, t.run.changed, t.run.cut = true, "", false, false // an order given before it was cut off stands
+	// Another order stands, though it was given before the attempt that was cut off.
+	t.run.active, t.run.told, t.run.changed, t.run.cut = true, "", false, false
 	t.run.since, t.run.before = e.At, t.Elapsed
 	l.active++
 	l.scheduler.Started(l, t.Number)

@@ -30,7 +30,8 @@ func (s *Study) checkpoint(trial, attempt, step int, write func(dir string) erro
 	k := keptStep{trial, step, attempt}
 	where := fmt.Sprintf("tune: checkpoint of trial %d step %d", trial, step)
 	alone := s.saving(trial)
-	alone.Lock() // goroutines of a trial may save one step together
+	// Goroutines of a trial may save one step together.
+	alone.Lock()
 	defer alone.Unlock()
 	path, saved, err := s.checkpointPath(where, k)
 	if err != nil || saved {
@@ -133,7 +134,7 @@ func writeFolder(path string, write func(dir string) error, sync bool) (int64, e
 		err = writeSums(temp, sync)
 	}
 	if err == nil {
-		if err = os.RemoveAll(path); err == nil { // left by a crash, and not in the log
+		if err = os.RemoveAll(path); err == nil { // a crash may have left one
 			err = os.Rename(temp, path)
 		}
 	}
@@ -221,5 +222,5 @@ func isCheckpoint(name string) bool {
 	name, _ = strings.CutSuffix(name, vfs.TempSuffix)
 	var k keptStep
 	_, err := fmt.Sscanf(name, "step-%d.%d", &k.step, &k.attempt)
-	return err == nil && k.step >= 0 && name == filepath.Base(k.folder()) // all of the name, as it is written
+	return err == nil && k.step >= 0 && name == filepath.Base(k.folder()) // the whole name must fit
 }

@@ -49,7 +49,7 @@ func writeSums(dir string, sync bool) error {
 // sumsOf returns what the checksums of a folder's files are now.
 func sumsOf(dir string) ([]byte, error) {
 	var text bytes.Buffer
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // by name
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // in the order of names
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
@@ -107,7 +107,7 @@ func (s *Study) stillWhole(k keptStep) (bool, error) {
 		return true, nil
 	case err == nil:
 		return true, nil
-	case !errors.Is(err, errDamaged): // the trial reads it itself, and fails by itself
+	case !errors.Is(err, errDamaged): // the trial will say what is wrong
 		s.logger.Warn("tune: a checkpoint could not be verified", "trial", k.trial, "step", k.step, "error", err)
 		return true, nil
 	}

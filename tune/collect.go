@@ -16,7 +16,7 @@ func (s *Study) collect() {
 	needed := s.l.trials.needed()
 	for _, c := range slices.Clone(s.l.stale) {
 		if !needed[c.keptStep] {
-			_ = s.drop(c.keptStep, c.bytes) // a study that cannot log says so elsewhere
+			_ = s.drop(c.keptStep, c.bytes) // the study keeps an error
 		}
 	}
 	if s.cfg.CheckpointBytes == 0 {

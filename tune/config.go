@@ -163,8 +163,12 @@ type Config struct {
 	// trials. It must not go back. nil is time.Now. Run needs the real one.
 	Now func() time.Time
 
-	logged  *loggedRules // not nil: the study is read from its log alone, and all that its rules decided with it
-	program string       // the Name that the program's Run has, if the study is another one made of it (Confirm, RunBest)
+	// logged are the rules of a study that is read from its log alone, with all that they
+	// decided; nil: the rules are those above.
+	logged *loggedRules
+	// program is the Name that the program's Run has, if this study is made of that one
+	// (Confirm, RunBest).
+	program string
 }
 
 // A FieldError says what is wrong with a field of a Config.

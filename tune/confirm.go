@@ -53,7 +53,8 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 		c.Fidelity = &Fidelity{Parameter: f.Parameter, Low: f.High, High: f.High}
 	}
 	c.Points = nil
-	for range times { // round by round, so that an interrupted search has some runs of each
+	// The runs go round by round, so that an interrupted search has some of each.
+	for range times {
 		for _, p := range settings {
 			point := Point{}
 			for name, v := range r.cfg.off(p).All() {
@@ -98,9 +99,9 @@ type RepeatedTrial struct {
 }
 
 // Confirm runs each of the k best trials again, so many times (at least twice), with new seeds and
-// without scheduler and pruners, and estimates the probability that each is the best. RepeatedTrials
-// are in the order of the search. If the study has a folder, it uses the folder "confirm" in it,
-// and resumes there after an interruption.
+// without scheduler and pruners, and estimates the probability that each is the best.
+// RepeatedTrials are in the order of the search. If the study has a folder, it uses the folder
+// "confirm" in it, and resumes there after an interruption.
 //
 // The true means are taken as independent. Each is distributed as the mean of its n runs plus their
 // standard error times Student's t with n-1 degrees of freedom. Probabilities are shares of 20,000

@@ -64,7 +64,8 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	}
 	var enough string
 	own := Go()
-	for _, s := range l.cfg.Pruners { // all are asked, since they may keep caches
+	// All pruners are asked, since they may keep caches.
+	for _, s := range l.cfg.Pruners {
 		halt := s.Prune(l, t.Number)
 		if halt.StopAll && enough == "" {
 			enough = halt.Rule
@@ -105,7 +106,8 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 		d.Competitors = d.Competitors[:maxCompetitors]
 	}
 	d.Competitors = slices.Clone(d.Competitors)
-	if d.Forecast != nil { // the scheduler may use its own again
+	// The forecast is copied: the scheduler may use its own again.
+	if d.Forecast != nil {
 		f := *d.Forecast
 		d.Forecast = &f
 	}
@@ -218,7 +220,8 @@ func (l *ledger) order(t *Trial, o TrialDecision) {
 // beyond that step are no longer part of its history.
 func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	restore := keptStep{t.Number, -1, 0}
-	if kept := l.trials[donor].Checkpoints; len(kept) > 0 { // an earlier order of the same decision may have taken them
+	// An earlier order of the same decision may have taken the donor's checkpoints.
+	if kept := l.trials[donor].Checkpoints; len(kept) > 0 {
 		restore = kept[len(kept)-1].of(donor)
 	}
 	from := restore.step

@@ -49,11 +49,15 @@ type division struct {
 	scaler    Scaler
 	due       chan struct{} // holds one
 
-	mu      sync.Mutex           // guards all below
-	causes  []string             // of the decision that is due
-	reports int                  // since the last decision
-	pulses  map[int]attemptPulse // by trial: of the attempts that run
-	placed  map[int]int          // by trial: the newest attempt that was given replicas
+	mu sync.Mutex // guards all below
+	// causes are those of the decision that is due.
+	causes []string
+	// reports counts those since the last decision.
+	reports int
+	// pulses are those of the attempts that run, by trial.
+	pulses map[int]attemptPulse
+	// placed has by trial the newest attempt that was given replicas.
+	placed map[int]int
 }
 
 func newDivision(a Allocator, r Scaler) *division {
@@ -186,7 +190,7 @@ func (d *driver) divide(ctx context.Context) {
 			return
 		}
 		select {
-		case <-d.division.due: // its cause is among those taken now
+		case <-d.division.due: // its cause is taken now
 		default:
 		}
 		if err := d.allocate(ctx, d.division.take(fmt.Sprintf("%v have passed", interval))); err != nil {
@@ -233,7 +237,7 @@ func (d *driver) allocate(ctx context.Context, cause string) error {
 		return err
 	}
 	for _, x := range shares {
-		if x.Pause { // it keeps what it has until its next report
+		if x.Pause { // it keeps all until it reports
 			continue
 		}
 		if len(x.On) > 0 {

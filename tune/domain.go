@@ -56,7 +56,8 @@ func (s Spec) FromUnit(u float64) any {
 			return s.at(min(int(u*float64(n)), n-1))
 		}
 		low, high := s.Low, s.High
-		if s.Step > 0 { // each value has the cell around it
+		// Each value of a stepped parameter has the cell around it.
+		if s.Step > 0 {
 			low, high = low-s.Step/2, s.Low+s.Step*(float64(s.Count())-0.5)
 			if low <= 0 {
 				low = s.Low / 2

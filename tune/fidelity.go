@@ -150,7 +150,7 @@ func (c *Config) validateFidelity(all *fieldErrors) {
 		all.bad("Fidelity", "parameter %q is in the space, too: the rule decides its value, so take it out of the space", f.Parameter)
 	}
 	scheduler, field := c.Scheduler, "Scheduler"
-	if scheduler == nil { // which the default replaces
+	if scheduler == nil { // the default replaces it
 		scheduler, field = c.DefaultScheduler, "DefaultScheduler"
 	}
 	if scheduler == nil && f.Low < f.High && c.logged == nil {

@@ -60,7 +60,8 @@ func (l *ledger) finish(e *Event) error {
 		}
 		t.Failures[e.Failure]++
 	}
-	if t.run.told != "" { // its state was set when it was asked to end
+	// An attempt that was asked to end has its state since then.
+	if t.run.told != "" {
 		t.run.told = ""
 		return nil
 	}

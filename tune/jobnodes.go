@@ -148,7 +148,7 @@ func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 func (j *Jobs) keepHosts(ctx context.Context, r Resources, replicas int) error {
 	run, err := j.runner(ctx)
 	if err != nil {
-		return nil // the search has said so when it began
+		return nil // the search has said so
 	}
 	need := nodes.Need{Trial: j.request(r), Replica: j.unit(r), Replicas: replicas, Timeout: defaultHostTimeout}
 	if j.HostTimeout > 0 {

@@ -218,7 +218,9 @@ func (l *ledger) enqueue(t *Trial) {
 
 // noteBest keeps l.best up to date after t's result has changed.
 func (l *ledger) noteBest(t *Trial, worse bool) {
-	if l.best == t.Number && (worse || l.cfg.Scope == LastReport) { // with constraints a feasible report stays the best one
+	// With constraints the trial's best report may be another one than before, but stays
+	// feasible.
+	if l.best == t.Number && (worse || l.cfg.Scope == LastReport) {
 		l.best = -1
 		for _, u := range l.trials {
 			if l.beats(u) {

@@ -11,14 +11,22 @@ type Kind string
 
 // The kinds of parameters.
 const (
-	KindReal      Kind = "real"      // float64 in [Low, High]
-	KindInt       Kind = "int"       // int64 in [Low, High], both included
-	KindBool      Kind = "bool"      // false or true
-	KindChoice    Kind = "choice"    // one of Values
-	KindNormal    Kind = "normal"    // float64, normally distributed
-	KindLogNormal Kind = "lognormal" // float64, its logarithm is normally distributed
-	KindGrid      Kind = "grid"      // every one of Values: an axis of the grid
-	KindDerived   Kind = "derived"   // a function of the parameters before it
+	// KindReal is a float64 in [Low, High].
+	KindReal Kind = "real"
+	// KindInt is an int64 in [Low, High], both included.
+	KindInt Kind = "int"
+	// KindBool is false or true.
+	KindBool Kind = "bool"
+	// KindChoice is one of Values.
+	KindChoice Kind = "choice"
+	// KindNormal is a float64 that is normally distributed, KindLogNormal one whose logarithm
+	// is.
+	KindNormal    Kind = "normal"
+	KindLogNormal Kind = "lognormal"
+	// KindGrid is every one of Values: an axis of the grid.
+	KindGrid Kind = "grid"
+	// KindDerived is a function of the parameters before it.
+	KindDerived Kind = "derived"
 )
 
 // A Spec describes a parameter. Suggesters read it; users make it with Real, Int,
@@ -54,7 +62,8 @@ type Spec struct {
 // they can be chained.
 type Param struct {
 	Spec
-	err error // of a method; Validate tells
+	// err is what a method of Param has refused. Validate tells.
+	err error
 }
 
 // Real is a number in [low, high].

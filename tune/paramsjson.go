@@ -63,7 +63,9 @@ func appendString(b []byte, s string) []byte {
 		c := s[i]
 		if c >= utf8.RuneSelf {
 			r, n := utf8.DecodeRuneInString(s[i:])
-			b = utf8.AppendRune(b, r) // what is not UTF-8 becomes U+FFFD: only messages, for names and values are checked
+			// What is not UTF-8 becomes U+FFFD. That happens in messages alone: names
+			// and values are checked.
+			b = utf8.AppendRune(b, r)
 			i += n
 			continue
 		}
@@ -125,7 +127,7 @@ func readObject(d *json.Decoder, prefix string, list []pair) ([]pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := prefix + t.(string) // the decoder lets nothing else stand here
+		name := prefix + t.(string) // names are the only tokens here
 		if err := validName(name); err != nil {
 			return nil, err
 		}

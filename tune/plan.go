@@ -14,8 +14,9 @@ import (
 type plan struct {
 	space Space
 	parts []part
-	first []int // of parts: the number of its first trial; then that of the samples
-	total int   // -1: no limit
+	// first has for each part the number of its first trial, and then that of the first sample.
+	first []int
+	total int // -1: no limit
 }
 
 type part struct {
@@ -115,7 +116,8 @@ func (s Space) point(p Point) (Params, error) {
 		}
 		var v any
 		var err error
-		for _, q := range s { // a name may stand for several, under different branches
+		// A name may stand for several parameters, under different branches.
+		for _, q := range s {
 			if q.Name == name {
 				if v, err = q.Check(value); err == nil {
 					break

@@ -61,7 +61,8 @@ type loggedRules struct{ suggester, scheduler string }
 // ruleType is the Go type of a suggester or scheduler, as ruleText writes it.
 func ruleType(text json.RawMessage) string {
 	var named map[string]json.RawMessage
-	_ = json.Unmarshal(text, &named) // for people: "" if it is not one
+	// The name is for people: "" if the line has none.
+	_ = json.Unmarshal(text, &named)
 	for name := range named {
 		return name
 	}

@@ -80,7 +80,8 @@ type opening struct {
 	// deadline is in each opening's rules, as the number of samples.
 	deadline time.Time
 	rules    *Rules // nil: the config's
-	first    int    // the first opening with the same rules
+	// first is the first opening of the study with the same rules.
+	first int
 }
 
 // readOpenings finds out which rules the log was made with.

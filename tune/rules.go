@@ -114,7 +114,8 @@ func (r *Rules) key() string {
 
 func (r *Rules) appendJSON(b []byte) []byte {
 	text, err := json.Marshal(r)
-	if err != nil { // they are from ruleText, or were read
+	// Rules are from ruleText or were read, so they are JSON.
+	if err != nil {
 		panic(fmt.Sprintf("tune: rules %+v: %v", r, err))
 	}
 	return append(b, text...)

@@ -19,9 +19,10 @@ type Resources = jobs.Resources
 
 // An Attempt is one run of a trial: its first, a retry or a continuation.
 type Attempt struct {
-	Study  string
-	Trial  int
-	Number int // from 1
+	Study string
+	Trial int
+	// Number counts from 1.
+	Number int
 	Params Params
 	Seed   uint64
 	// Slot is the index of the slot, from 0 to Config.Parallel-1.

@@ -16,7 +16,8 @@ import (
 func (r *Result) View() View {
 	l := &ledger{cfg: &r.cfg, counts: map[State]int{}, best: r.best.Number, stops: stops{exhausted: true}, elapsed: r.Elapsed, of: r}
 	l.goals = goals{metric: r.Metric, mode: r.Mode, objectives: resolved(r.cfg.Objectives), constraints: r.cfg.Constraints}
-	l.plan, _ = newPlan(&r.cfg) // it was valid when the study began
+	// The plan cannot fail: it was valid when the study began.
+	l.plan, _ = newPlan(&r.cfg)
 	for i := range r.trials {
 		t := r.trials[i]
 		l.trials = append(l.trials, &t)
@@ -76,7 +77,8 @@ func (r *Result) TrainingCurves(file string, draw func(file string, panels ...me
 // those with a name, go on to the predicted end.
 func CurvePanel(v View) metrics.Panel {
 	ranked := slices.Collect(v.Trials())
-	class := func(t *Trial) int { // feasible trials come first, and those without a value last
+	// Feasible trials come first, and those without a value last.
+	class := func(t *Trial) int {
 		switch {
 		case !isFinite(v.Result(t)):
 			return 2
@@ -92,7 +94,8 @@ func CurvePanel(v View) metrics.Panel {
 	for i := len(ranked) - 1; i >= maxNamed; i-- {
 		p.Series = append(p.Series, ranked[i].curve("", true))
 	}
-	for len(p.Series)%metrics.Colours != 0 { // colours go by place, and the best has the first
+	// Colours go by place, and the best trial is to have the first.
+	for len(p.Series)%metrics.Colours != 0 {
 		p.Series = append(p.Series, metrics.Series{Faint: true})
 	}
 	for _, t := range ranked[:min(len(ranked), maxNamed)] {

@@ -161,7 +161,8 @@ func (s Space) Fill(fixed Params, propose func(p Param, before Params) (any, err
 			value = v
 			used++
 		} else if p.Kind == KindDerived {
-			used += b2i(ok) // computed anew: a point may carry it along
+			// It is computed anew, though a point may carry it along.
+			used += b2i(ok)
 			value = p.Derive(before)
 		} else if value, err = propose(p, before); err != nil {
 			return Params{}, err

@@ -65,7 +65,8 @@ func parentsFirst(s Space) Space {
 				later = append(later, p)
 			}
 		}
-		if len(later) == len(rest) { // no such parent, or a cycle: Validate reports it
+		// There is no such parent, or a cycle: Validate reports it.
+		if len(later) == len(rest) {
 			return append(out, later...)
 		}
 		rest = later

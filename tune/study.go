@@ -74,7 +74,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 		return nil, err
 	}
 	if real(fsys) {
-		scratch.Sweep() // of searches that were killed
+		scratch.Sweep() // killed searches leave temporary folders
 	}
 	defer func() {
 		if err != nil {
@@ -142,7 +142,8 @@ func (c *Config) chooseScheduler(fsys vfs.FS, log string) {
 // beganWithFIFO says whether there is a log whose study began with FIFO.
 func beganWithFIFO(fsys vfs.FS, path string) bool {
 	fifo, enough := false, errors.New("the header is enough")
-	_, _ = readLog(fsys, path, func(e *Event) error { // who reads the log says what is wrong with it
+	// An error is left to the next reader of the log, which reports it.
+	_, _ = readLog(fsys, path, func(e *Event) error {
 		fifo = e.Header != nil && e.Header.Scheduler == typeOf(nil, FIFO{})
 		return enough
 	})
@@ -291,7 +292,8 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 			if whole, err := s.stillWhole(from); err != nil {
 				return Trial{}, 0, err
 			} else if !whole {
-				continue // the trial continues from another checkpoint, or starts over
+				// The trial continues from another checkpoint, or starts over.
+				continue
 			}
 		}
 		e.Location = location
@@ -347,7 +349,8 @@ func (s *Study) halt(rule, text string) {
 	}
 	s.end.tell()
 	e := Event{Kind: EventHalt, Rule: rule, Error: clip(text)}
-	_ = s.emit(&e, func() error { s.l.halt(&e); return nil }) // it fails only once the study is closed
+	// emit fails only once the study is closed.
+	_ = s.emit(&e, func() error { s.l.halt(&e); return nil })
 }
 
 // Stop ends the study: no more trials start, and running trials are asked to stop.

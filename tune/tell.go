@@ -167,7 +167,8 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 		return nil
 	}
 	err := fmt.Errorf("%s: metric %q was not reported, but %s: %w", where, missing, orNone(m.Names()), ErrNoMetric)
-	if !s.l.judged { // nobody ever did: a wrong name, and each trial would run into it
+	// No report ever had the metric, so its name is wrong: each trial would fail.
+	if !s.l.judged {
 		s.fail(err)
 	}
 	return err

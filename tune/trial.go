@@ -14,13 +14,20 @@ type State string
 
 // The states of a trial.
 const (
-	Pending   State = "pending"   // to start or continue as soon as a slot is free
-	Running   State = "running"   // an attempt is under way
-	Paused    State = "paused"    // paused by the scheduler, which may continue it
-	Completed State = "completed" // trained to its end
-	Pruned    State = "pruned"    // stopped early by the scheduler or a pruner
-	Failed    State = "failed"    // failed, with no budget left to try again
-	Stopped   State = "stopped"   // stopped with the study
+	// Pending is a trial that starts, or continues, as soon as a slot is free.
+	Pending State = "pending"
+	// Running is a trial with an attempt under way.
+	Running State = "running"
+	// Paused is a trial that the scheduler has paused, and may continue.
+	Paused State = "paused"
+	// Completed is a trial that was trained to its end.
+	Completed State = "completed"
+	// Pruned is a trial that the scheduler or a pruner has stopped early.
+	Pruned State = "pruned"
+	// Failed is a trial that has failed, with no budget left to try again.
+	Failed State = "failed"
+	// Stopped is a trial that was stopped with the study.
+	Stopped State = "stopped"
 )
 
 // Final says whether the trial has ended. A failed trial may still be retried when the
@@ -34,10 +41,14 @@ type Origin string
 
 // The origins of parameters.
 const (
-	FromElsewhere Origin = "elsewhere" // of a trial that was run elsewhere: see Study.AddTrial
-	FromPoint     Origin = "point"     // one of Config.Points
-	FromDefault   Origin = "default"   // the defaults of the space
-	FromSuggester Origin = "suggester" // proposed by the Suggester; axes of the grid take all their values
+	// FromElsewhere is a trial that was run elsewhere: see Study.AddTrial.
+	FromElsewhere Origin = "elsewhere"
+	// FromPoint is one of Config.Points.
+	FromPoint Origin = "point"
+	// FromDefault are the defaults of the space.
+	FromDefault Origin = "default"
+	// FromSuggester is a proposal of the Suggester. Axes of the grid take all their values.
+	FromSuggester Origin = "suggester"
 )
 
 // A Metric is one reported number.
@@ -162,8 +173,8 @@ type Trial struct {
 	Checkpoints []Checkpoint
 	// Location says where the newest attempt runs or ran.
 	Location string
-	// jobs.Placement is which replicas the newest attempt has or had, where an Allocator decides
-	// that, and Training what its job last said of its training.
+	// Placement is which replicas the newest attempt has or had, where an Allocator
+	// decides that, and Training what its job last said of its training.
 	Placement jobs.Placement
 	Training  Training
 	// StartedAt and EndedAt are on the study's clock; EndedAt is 0 until the trial

@@ -77,7 +77,7 @@ func occupy(task remote.Task) error {
 // A TrialEnded is the error of Run in a process of a trial: the trainable has run, and the process
 // should exit.
 type TrialEnded struct {
-	Err error // why the trial failed; nil: it succeeded
+	Err error // nil: the trial succeeded
 }
 
 func (e *TrialEnded) Error() string {

@@ -22,7 +22,8 @@ func (s *settings) checkAdapt() error {
 	}
 	initial, from := a.InitialBatch, "--initial-batch"
 	if initial == 0 {
-		initial, from = s.batch*len(s.devices), "--batch times the devices" // of one worker; auto is at least one
+		// These are the devices of one worker; auto is at least one.
+		initial, from = s.batch*len(s.devices), "--batch times the devices"
 	}
 	switch {
 	case a.MaxBatch < 0 || a.InitialBatch < 0 || a.MaxLocal < 0:

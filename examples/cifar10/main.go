@@ -108,20 +108,22 @@ type settings struct {
 	augment, decayWeightsOnly                       bool
 	seed                                            uint64
 
-	store          string
-	compression    kvstore.Compression
-	staleness      int // of dist_async; below 0: no bound
+	store       string
+	compression kvstore.Compression
+	// staleness is that of dist_async; below 0: no bound.
+	staleness      int
 	localSteps     int // 0: none
 	outerRate      float64
 	outerMomentum  float64
 	updateOnWorker bool
 	checkpoint     worker.CheckpointConfig
 	initFrom       string
-	importing      checkpoint.ImportConfig // of initFrom
-	freeze         []string
-	out            string
-	printHash      bool
-	allRanks       bool
+	// importing says how the model of initFrom is taken.
+	importing checkpoint.ImportConfig
+	freeze    []string
+	out       string
+	printHash bool
+	allRanks  bool
 
 	stop  <-chan struct{} // closed by Ctrl-C
 	leave <-chan struct{} // closed by SIGTERM
@@ -283,7 +285,8 @@ func flags() []cli.Flag {
 func fromFlags(c *cli.Context) settings {
 	scale := c.Float64("compression-scale")
 	if c.String("compression") == "2bit" && scale == 0 && c.Float64("compression-threshold") == 0 {
-		scale = 1 // one threshold for all layers does not train this network under Adam
+		// One threshold for all layers does not train this network under Adam.
+		scale = 1
 	}
 	return settings{
 		data: c.String("data"), download: c.Bool("download"),

@@ -84,7 +84,7 @@ func train(ctx context.Context, store string, epochs int) (worst float32, err er
 			used += len(batch)
 		}
 		fmt.Printf("worker %d of %d, epoch %d: loss %.6f over %d examples\n", kv.Rank(), kv.NumWorkers(), epoch, loss/float32(max(used, 1)), used)
-		if kv.Rank() == 0 { // for launch tune
+		if kv.Rank() == 0 { // launch tune reads this line
 			fmt.Printf("loss=%.6f step=%d\n", loss/float32(max(used, 1)), epoch+1)
 		}
 	}

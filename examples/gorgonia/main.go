@@ -165,7 +165,7 @@ func after(ctx context.Context, out string) (losses []float64, err error) {
 			LearningRate: learningRate, GradientNorm: math.NaN(), Staleness: math.NaN(), Took: time.Since(begin), Times: trainer.TakeTimes(),
 		})
 		show(fmt.Sprintf("worker %d of %d", store.Rank(), store.NumWorkers()), step, losses[step])
-		if store.Rank() == 0 && step == steps-1 { // for launch tune
+		if store.Rank() == 0 && step == steps-1 { // launch tune reads this line
 			fmt.Printf("loss=%.6f step=%d\n", losses[step], step+1)
 		}
 	}

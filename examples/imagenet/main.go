@@ -104,12 +104,13 @@ type settings struct {
 	store         string
 	checkpoint    worker.CheckpointConfig
 	initFrom      string
-	importing     checkpoint.ImportConfig // of initFrom
-	freeze        []string
-	out           string
-	printHash     bool
-	allRanks      bool
-	stop, leave   <-chan struct{} // closed by Ctrl-C, by SIGTERM
+	// importing says how the model of initFrom is taken.
+	importing   checkpoint.ImportConfig
+	freeze      []string
+	out         string
+	printHash   bool
+	allRanks    bool
+	stop, leave <-chan struct{} // closed by Ctrl-C, by SIGTERM
 }
 
 // What is asked for beyond these is a slip of the pen; below, nn.Compile says what does not fit the

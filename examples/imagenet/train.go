@@ -167,7 +167,8 @@ func (s *settings) update(examples, workers int) (optim.Config, error) {
 
 // report prints the table of the run, once or on each worker, and draws rank 0's curves.
 func report(s settings, rank int, epochs []worker.EpochInfo) error {
-	if len(epochs) == 0 { // a run that had come to its end was resumed
+	// A run that had come to its end was resumed.
+	if len(epochs) == 0 {
 		return nil
 	}
 	if rank == 0 || s.allRanks {
@@ -179,7 +180,8 @@ func report(s settings, rank int, epochs []worker.EpochInfo) error {
 	if rank != 0 {
 		return nil
 	}
-	if err := os.MkdirAll(s.out, 0o777); err != nil { // another worker may have been rank 0 at the start
+	// Another worker may have been rank 0 at the start.
+	if err := os.MkdirAll(s.out, 0o777); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
 	path := filepath.Join(s.out, "imagenet.png")

@@ -94,10 +94,12 @@ type settings struct {
 	learningRate  float64
 	out           string
 	initFrom      string
-	importing     checkpoint.ImportConfig // of initFrom
+	// importing says how the model of initFrom is taken.
+	importing     checkpoint.ImportConfig
 	freeze        []string
-	trainExamples int             // 0: all
-	leave         <-chan struct{} // closed by SIGTERM: this worker leaves the job, if that can go on without it
+	trainExamples int // 0: all
+	// leave is closed by SIGTERM: this worker leaves the job, if that can go on without it.
+	leave <-chan struct{}
 }
 
 // train is the whole job of one worker.
@@ -120,7 +122,8 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	}
 	defer func() {
 		if errors.Is(err, worker.ErrRemoved) || errors.Is(err, worker.ErrStopped) {
-			err = errors.Join(err, store.Close()) // the others go on, or all stop: that is in order
+			// The others go on, or all stop: that is no failure.
+			err = errors.Join(err, store.Close())
 			return
 		}
 		err = kvstore.Leave(store, err)

@@ -30,7 +30,8 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 	reports := &reporting{r: r, stop: make(chan struct{})}
 	defer func() {
 		if errors.Is(err, worker.ErrStopped) && reports.err != nil {
-			err = errors.Join(reports.err, store.Close()) // all workers were told to stop after the same epoch
+			// All workers were told to stop after the same epoch.
+			err = errors.Join(reports.err, store.Close())
 			return
 		}
 		err = kvstore.Leave(store, err)
@@ -64,7 +65,7 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 	if err != nil {
 		return err
 	}
-	if folder != "" { // this is the machine of the search
+	if folder != "" { // the search runs on this machine
 		observers = append(observers, worker.TensorBoard(filepath.Join(folder, "tensorboard")))
 	}
 	_, err = worker.Fit(ctx, worker.FitConfig{
@@ -73,7 +74,8 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 		Observers: observers,
 	})
 	if err == nil {
-		err = reports.err // told to stop with the last epoch
+		// The trial was told to stop with its last epoch.
+		err = reports.err
 	}
 	return err
 }

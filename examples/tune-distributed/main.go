@@ -111,7 +111,8 @@ func train(ctx context.Context, p tune.Params, r *tune.Reporter) (err error) {
 	if err := kv.Init(ctx, "weight", weight); err != nil {
 		return err
 	}
-	weighted := kv.Weighted(batch, false) // the servers divide by the examples of all workers
+	// The servers divide by the examples of all workers.
+	weighted := kv.Weighted(batch, false)
 	steps := examples / batch / kv.NumWorkers()
 	for epoch := 1; epoch <= p.Int("epochs"); epoch++ {
 		var loss float64

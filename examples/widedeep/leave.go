@@ -27,7 +27,7 @@ func leaveOnTerm(kv kvstore.Store) (forget func()) {
 		defer cancel()
 		if err := kv.AskLeave(ctx, "SIGTERM"); err != nil {
 			fmt.Fprintln(os.Stderr, "widedeep:", err)
-			os.Exit(143) // as the shell says of SIGTERM
+			os.Exit(143) // the shell's code of SIGTERM
 		}
 	}()
 	return func() {

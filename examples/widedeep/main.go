@@ -83,7 +83,8 @@ func train(ctx context.Context, path, out string, batch, epochs int, cfg data.Cr
 	}
 	buckets := cfg.Buckets
 	if buckets == 0 {
-		cfg.Buckets = math.MaxInt64 // no two of a few million values are likely to share one
+		// No two of a few million values are likely to share one.
+		cfg.Buckets = math.MaxInt64
 	}
 	clicks, err := data.OpenClicks(ctx, path, cfg)
 	switch {
@@ -120,7 +121,8 @@ func train(ctx context.Context, path, out string, batch, epochs int, cfg data.Cr
 	j := &job{kv: kv, clicks: clicks, model: m, trainRows: trainRows, board: worker.TensorBoard(filepath.Join(out, "tensorboard"))}
 	j.examples, err = kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{
 		Examples: trainRows, Batch: batch, Epochs: epochs, Seed: 1,
-		Order: clicks.Order(trainRows), // rows that are read and decoded together are used together
+		// Rows that are read and decoded together are used together.
+		Order: clicks.Order(trainRows),
 	})
 	if err != nil {
 		return 0, err
@@ -176,7 +178,7 @@ func (j *job) epoch(ctx context.Context, epoch int) (area float64, err error) {
 		return 0, err
 	}
 	fmt.Printf("worker %d of %d, epoch %d: Train_loss %.6f, Test_loss %.6f, Test_AUC %.4f\n", j.kv.Rank(), j.kv.NumWorkers(), epoch, trainLoss, loss, area)
-	if j.kv.Rank() == 0 { // for launch tune
+	if j.kv.Rank() == 0 { // launch tune reads this line
 		fmt.Printf("auc=%.6f loss=%.6f train_loss=%.6f step=%d\n", area, loss, trainLoss, epoch+1)
 	}
 	j.board.Scalar(j.examples.Steps(), "test/loss", loss)

@@ -15,23 +15,30 @@ import (
 )
 
 const (
-	width     = 16 // of an embedding
+	// width is how many numbers an embedding has.
+	width     = 16
 	deepTable = "embedding/deep"
-	wideTable = "embedding/wide" // one number for each value: the linear part
+	// wideTable has one number for each value: the linear part.
+	wideTable = "embedding/wide"
 )
 
 // model is a wide and deep network (Cheng and others, 2016): logit = MLP(dense, embeddings) + sum
 // of the wide rows. The rows that a batch touches come from the store; in the graph they are leaves
 // whose gradients go back.
 type model struct {
-	batch      int
-	program    *nn.Program
-	logits     *gorgonia.Node
-	dense      []float32 // of program: (batch, 13)
-	labels     nn.LabelInput
-	deep, wide nn.Param   // looked-up rows and their gradients: (batch, 26·width), (batch, 26)
-	shared     []nn.Param // of the MLP
-	ids        []int64    // of the batch: (batch, 26)
+	batch   int
+	program *nn.Program
+	logits  *gorgonia.Node
+	// dense is the program's input: (batch, 13).
+	dense  []float32
+	labels nn.LabelInput
+	// deep and wide are rows that were looked up, with their gradients: (batch, 26·width),
+	// (batch, 26).
+	deep, wide nn.Param
+	// shared are the parameters of the MLP.
+	shared []nn.Param
+	// ids are the values of the batch: (batch, 26).
+	ids []int64
 }
 
 // graph builds the network. Its logits are (batch, 2): not clicked, clicked.
@@ -128,7 +135,8 @@ func (m *model) fill(ctx context.Context, kv kvstore.Store, clicks *data.Clicks,
 // step trains on the rows that fill brought. Without any it pushes zeros, as the rounds need every
 // worker.
 func (m *model) step(ctx context.Context, by kvstore.Pusher, rows int) error {
-	m.program.SetGradScale(float32(rows)) // gradients are sums over the rows; the servers divide by those of all workers
+	// Gradients are sums over the rows; the servers divide by the rows of all workers.
+	m.program.SetGradScale(float32(rows))
 	if err := m.program.Step(ctx, nil); err != nil {
 		return err
 	}

@@ -64,7 +64,8 @@ func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code 
 	well := code == 0 && err == nil
 	over(well)
 	if task, rank := c.search.Task(), c.search.Rank(); well && rank == task.Leader(rank) && task.Workers > 1 {
-		if err = c.search.Others(ctx); ctx.Err() != nil { // until then they use the folder
+		// The others use the folder until they have ended.
+		if err = c.search.Others(ctx); ctx.Err() != nil {
 			err = nil
 		}
 	}
@@ -80,7 +81,8 @@ type carrier struct {
 	search *remote.Client
 	dir    string
 	first  string // what the folder had at first
-	seen   string // what it had when it was last saved
+	// seen is what the folder had when it was last saved.
+	seen string
 }
 
 // open finds or makes the folder. What was made for it is to be removed, also after an error.
@@ -166,7 +168,8 @@ func (c *carrier) save(ctx context.Context, step int) error {
 		return err
 	}
 	write := func(dir string) error { return state.Copy(dir, c.dir) }
-	if c.search.Task().PerHost > 0 { // another host may have written a file anew that is here as it was
+	// A file that is here as it was may have been written anew on another host.
+	if c.search.Task().PerHost > 0 {
 		write = func(dir string) error {
 			return errors.Join(state.CopySince(dir, c.dir, c.first), state.CopySame(filepath.Join(dir, remote.UnchangedFolder), c.dir, c.first))
 		}
@@ -195,7 +198,8 @@ func (c *carrier) run(ctx context.Context, words []string, stdout, stderr io.Wri
 	passed := make(chan error, 1)
 	go func() { passed <- c.pass(ctx, &output{r: r}, stdout, stderr) }()
 	err = cmd.Wait()
-	_ = r.SetReadDeadline(time.Unix(1, 0)) // a child may hold the other end
+	// Reading ends at once: a child of the command may hold the other end.
+	_ = r.SetReadDeadline(time.Unix(1, 0))
 	if passing := <-passed; passing != nil {
 		return 1, fmt.Errorf("tune: carry: pass on the output of %s: %w", words[0], passing)
 	}
@@ -210,13 +214,15 @@ func (c *carrier) run(ctx context.Context, words []string, stdout, stderr io.Wri
 
 // pass passes lines on.
 func (c *carrier) pass(ctx context.Context, from io.Reader, stdout, stderr io.Writer) error {
-	in, within := bufio.NewReaderSize(from, maxLine), false // within: the rest of a long line follows
+	// within says that the rest of a long line follows.
+	in, within := bufio.NewReaderSize(from, maxLine), false
 	for {
 		line, err := in.ReadSlice('\n')
 		whole := !within && !errors.Is(err, bufio.ErrBufferFull)
 		within = errors.Is(err, bufio.ErrBufferFull)
 		text := bytes.TrimRight(line, "\r\n")
-		text = text[bytes.LastIndexByte(text, '\r')+1:] // which takes back what stands before it
+		// A carriage return takes back what stands before it.
+		text = text[bytes.LastIndexByte(text, '\r')+1:]
 		if m, ok := control.ParseMetrics(string(text)); ok && whole {
 			if err := c.save(ctx, m.Step); err != nil && ctx.Err() == nil {
 				fmt.Fprintf(stderr, "the checkpoint of step %d could not be saved: %v\n", m.Step, err)

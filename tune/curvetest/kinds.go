@@ -86,7 +86,7 @@ func Draw(kind string, seed uint64) Problem {
 		n = max(n, 3) // the curves depend on three numbers
 	}
 	if kind == Lengths {
-		n = min(n, 7) // the number of steps is one more
+		n = min(n, 7) // there are n+1 values of steps
 	}
 	p.Space, p.surface = drawSurface(rng, n, p.Best, p.Chance)
 	base := saturating{rate: between(rng, 2.5, 5), speed: 1}

@@ -70,18 +70,21 @@ type Outcome struct {
 type training struct {
 	params tune.Params
 	seed   uint64
-	step   int     // reached
-	level  int     // of the run, or 0
-	steps  int     // its last
-	second float64 // of a step
+	step   int // reached
+	// level is that of the run, or 0.
+	level int
+	steps int // its last
+	// second is the length of a step in seconds.
+	second float64
 	value  float64 // newest report, NaN: none
 	ended  bool    // it will not continue
 }
 
 // An arrival is a report to come.
 type arrival struct {
-	at    float64
-	order int // of equals
+	at float64
+	// order decides between trainings that end together.
+	order int
 	trial int
 }
 

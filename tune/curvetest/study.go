@@ -99,7 +99,8 @@ func (s *StudySearch) level(trial int) (action tune.Action, err error) {
 	s.study.View(func(v tune.View) {
 		switch v.Trial(trial).State {
 		case tune.Pending, tune.Paused:
-			action = tune.Pause // until Next chooses it
+			// The trial is paused until Next chooses it.
+			action = tune.Pause
 		case tune.Completed:
 			action = tune.Complete
 		default:

@@ -83,11 +83,14 @@ type bracket struct{ rungs []rung }
 
 // An ashaTrial is what ASHA remembers of a trial.
 type ashaTrial struct {
-	bracket  int
-	next     int  // rungs below it are behind the trial
-	recorded uint // bit k: rung k has its value
+	bracket int
+	// next is the lowest rung that the trial has not passed.
+	next int
+	// recorded has bit k set if rung k has the trial's value.
+	recorded uint
 	paused   bool // at rung next−1, by promotion
-	guarded  bool // alive by the guard since it was to be cut
+	// guarded says that the guard has kept the trial alive since the rule was to cut it.
+	guarded bool
 }
 
 // Validate says what is wrong with the fields.
@@ -161,7 +164,9 @@ func (a *ASHA) setup(v tune.View) {
 			}
 		}
 		if !known {
-			return // not known yet: rungs come with the first trial that completes
+			// The rungs are not known yet: they come with the first trial that
+			// completes.
+			return
 		}
 		least = float64(max(last/100, 1))
 	}

@@ -52,7 +52,8 @@ func extrapolate(c curve, horizon float64) outlook {
 	}
 	spread := max(hi-lo, 1e-6*max(math.Abs(hi), math.Abs(lo)), 1e-12)
 	last := c.score[n-1]
-	if unit := c.step[0]; unit > 1 || c.step[n-1] > 500 { // reports that are far apart, or very many: their own unit
+	// Reports that are far apart, or very many, are their own unit.
+	if unit := c.step[0]; unit > 1 || c.step[n-1] > 500 {
 		unit = max(unit, c.step[n-1]/500)
 		scaled := curve{score: c.score}
 		for _, t := range c.step {

@@ -78,7 +78,8 @@ func (e *Explore) From(space tune.Space, donor, fixed tune.Params, rng *rand.Ran
 				return v, nil
 			}
 		}
-		return p.Sample(rng), nil // of a branch that the donor did not have
+		// The donor did not have the branch of the parameter.
+		return p.Sample(rng), nil
 	})
 	if err == nil && e.Custom != nil {
 		out, err = e.Custom(out, rng)

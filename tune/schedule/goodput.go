@@ -63,11 +63,14 @@ type Goodput struct {
 
 // A goodputTrial is what Goodput remembers of a trial.
 type goodputTrial struct {
-	on       jobs.Placement
-	since    time.Duration // when on was decided
-	changes  int
-	explored int  // the most replicas with which it has reported
-	parking  bool // it was told to give up what it has
+	on jobs.Placement
+	// since is when on was decided.
+	since   time.Duration
+	changes int
+	// explored is the most replicas with which the trial has reported.
+	explored int
+	// parking says that the trial was told to give up what it has.
+	parking bool
 }
 
 const (
@@ -172,7 +175,7 @@ func (g *Goodput) Allocate(v tune.View, s jobs.AllocationRequest) []jobs.Share {
 	shares := make([]jobs.Share, len(s.Jobs))
 	for i, j := range s.Jobs {
 		shares[i] = jobs.Share{Trial: j.Trial, On: remaining(j.On, s.Nodes)}
-		if err != nil { // the situation is one that must not be; nothing changes
+		if err != nil { // the request is impossible; nothing changes
 			shares[i].Rule = err.Error()
 			continue
 		}
@@ -251,7 +254,8 @@ func (g *Goodput) job(v tune.View, j jobs.State) allocate.Job {
 		a.NonPreemptible = true
 	}
 	if t.explored > 0 {
-		if a.Profiled = t.explored; a.Goodput == nil { // the job says nothing of its training, and will not
+		// The job says nothing of its training, and will not.
+		if a.Profiled = t.explored; a.Goodput == nil {
 			a.Goodput = func(_, replicas int) float64 { return float64(replicas) }
 		}
 	}
@@ -271,7 +275,8 @@ func (g *Goodput) remember(v tune.View, j jobs.State) *goodputTrial {
 	if r := v.Trial(j.Trial).Reports; len(r) > 0 && r[len(r)-1].At > t.since {
 		t.explored = max(t.explored, t.on.Replicas())
 	}
-	if j.On.String() != t.on.String() { // what was decided could not be carried out
+	// The decision before could not be carried out.
+	if j.On.String() != t.on.String() {
 		t.on = j.On
 	}
 	return t

@@ -29,7 +29,8 @@ func goodputOf(a *control.Adaptation) func(nodes, replicas int) float64 {
 	}
 	g := adapt.Goodput{InitialBatch: a.InitialBatch, Model: adapt.ParameterServer{AlphaCompute: m.AlphaCompute, BetaCompute: m.BetaCompute, Contention: m.Contention,
 		Latency: m.Latency, Worker: m.Worker, Server: m.Server, Node: m.Node, Memory: m.Memory, Update: m.Update, Gamma: m.Gamma, Cluster: cluster}}
-	g.Noise.Sqr = 1 // not measured yet: a larger batch counts for nothing
+	// The noise was not measured yet: a larger batch counts for nothing.
+	g.Noise.Sqr = 1
 	if n := a.Noise; n != nil {
 		g.Noise = adapt.Noise{Sqr: n.Sqr, Var: n.Var}
 	}

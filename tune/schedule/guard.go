@@ -133,7 +133,8 @@ func (a *ASHA) verdict(v tune.View, trial int, t *ashaTrial, last tune.Report) t
 	}
 	var finals []final
 	n := len(r.entries)
-	stride := max(n/maxCurves, 1) // of very many every so manieth, by their order at the rung
+	// Of very many curves every stride-th counts, in their order at the rung.
+	stride := max(n/maxCurves, 1)
 	for i := stride / 2; i < n; i += stride {
 		e := r.entries[i]
 		if e.trial == trial {

@@ -33,16 +33,17 @@ type Hyperband struct {
 	table    []HyperbandBracket
 	brackets []*halving
 	of       map[int]*halving
-	orders   []tune.TrialDecision // to go out with the next decision
+	orders   []tune.TrialDecision // they go out with the next decision
 }
 
 // A halving is one bracket at work.
 type halving struct {
 	HyperbandBracket
 	number  int
-	joined  int         // trials that it ever had
-	members []int       // trials still in the race
-	arrived map[int]int // of those: round that each has reached and waits in
+	joined  int   // trials that it ever had
+	members []int // trials still in the race
+	// arrived has for each of those trials the round that it has reached and waits in.
+	arrived map[int]int
 	score   map[int]float64
 	round   int
 }
@@ -196,7 +197,8 @@ func (h *Hyperband) survivors(b *halving) []int {
 	n := len(sorted)
 	if b.round+1 < len(b.Rounds) {
 		planned := b.Rounds[b.round+1].Trials
-		if n < b.Rounds[b.round].Trials { // the bracket was not filled, or lost trials: the same part of it
+		// A bracket that was not filled, or lost trials, keeps the same part of them.
+		if n < b.Rounds[b.round].Trials {
 			planned = min(planned, max(int(float64(n)/h.eta()+1e-9), 1))
 		}
 		n = min(n, planned)
@@ -226,7 +228,7 @@ func (h *Hyperband) Next(v tune.View) tune.TrialChoice {
 		switch {
 		case h.over(v, b):
 			chosen = h.survivors(b)
-		default: // left over from a round that ended so
+		default: // left over from an ended round
 			for _, m := range b.members {
 				if r, ok := b.arrived[m]; ok && r < b.round {
 					chosen = append(chosen, m)

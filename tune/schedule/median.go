@@ -23,14 +23,16 @@ type MedianStopping struct {
 	MinTrials int
 
 	means map[int]*runningMean
-	steps []int         // those that were reported, in order
-	at    map[int]*rung // for each of them: the running means up to it, of the trials that got as far
+	steps []int // those that were reported, in order
+	// at has for each of steps the running means up to it, of the trials that got as far.
+	at map[int]*rung
 }
 
 // A runningMean is what the rule remembers of a trial.
 type runningMean struct {
 	steps []int
-	sums  []float64 // of the scores up to each of steps
+	// sums has the sum of the scores up to each of steps.
+	sums []float64
 	// apart says that each step has a value of its own, which is no part of a curve: then sums
 	// are the scores.
 	apart bool
@@ -77,7 +79,8 @@ func (m *MedianStopping) record(trial, step int, score float64, apart bool) (oth
 		own = &runningMean{apart: apart}
 		m.means[trial] = own
 	}
-	if m.at[step] == nil { // the first report of this step: those that are beyond it count
+	// This is the first report of the step: trials that are beyond it count, too.
+	if m.at[step] == nil {
 		r := &rung{}
 		for _, n := range slices.Sorted(maps.Keys(m.means)) {
 			if o := m.means[n]; o.last() >= step {
@@ -159,7 +162,8 @@ type Percentile struct {
 	MinTrials int
 
 	completed int
-	at        map[int]*rung // by step: the completed trials' scores
+	// at has the completed trials' scores by step.
+	at map[int]*rung
 }
 
 // Validate says what is wrong with the fields.

@@ -40,18 +40,20 @@ type PBT struct {
 	Synchronous bool
 
 	trials map[int]*member
-	next   float64 // synchronous: the time of the next look
-	log    []Exploit
+	// next is the time of the next look at all trials, if they wait for each other.
+	next float64
+	log  []Exploit
 }
 
 // A member is what PBT remembers of a trial.
 type member struct {
-	score    float64
-	scored   bool
-	last     float64 // time of the last look
-	time     float64 // time trained
-	waits    bool    // synchronous: paused until all have come
-	released bool    // the round that it waited for is over
+	score  float64
+	scored bool
+	last   float64 // time of the last look
+	time   float64 // time trained
+	waits  bool    // synchronous: paused until all have come
+	// released says that the round that the trial waited for is over.
+	released bool
 }
 
 // An Exploit is one entry of the log: Trial, at its own Step, continued from Donor's checkpoint of
@@ -139,7 +141,8 @@ func (p *PBT) quantiles(v tune.View) (lower, upper []int) {
 // Started implements tune.Scheduler.
 func (p *PBT) Started(v tune.View, trial int) {
 	m := p.member(trial)
-	if p.Synchronous && m.waits && !m.released { // Next chose it, since the round ended without a report
+	// Next chose the trial, since the round ended without a report.
+	if p.Synchronous && m.waits && !m.released {
 		p.release(v)
 	}
 	m.waits, m.released = false, false

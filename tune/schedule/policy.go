@@ -19,9 +19,11 @@ type Policy []PolicyStep
 
 // A PolicyStep has the parameters that apply after a step.
 type PolicyStep struct {
-	After  int         `json:"after"` // the last step trained with the parameters before
+	// After is the last step that was trained with the parameters before.
+	After  int         `json:"after"`
 	Params tune.Params `json:"params"`
-	Trial  int         `json:"trial"` // of the population: who trained with them
+	// Trial is the one of the population that trained with them.
+	Trial int `json:"trial"`
 }
 
 // PolicyOf traces a trial back to its start through the log of its population (PBT.Log).

@@ -42,15 +42,21 @@ type Predict struct {
 	// themselves before one is stopped. Zero is 10, or Best if that is more.
 	MinTrials int
 
-	done    []int // finished trials that count, as they ended
-	curves  map[int]forecast.Curve
-	counts  map[int]bool // trials that trained to their end and keep all constraints
-	cache   forecast.Cache
-	model   *forecast.Model // nil: to be made anew
-	bests   []ended         // trials that trained to their end and keep all constraints, the best first
-	limit   float64         // the end that the last of the best has, in the model's unit
-	longest int             // the last step of the longest trial that trained to its end
-	stepped bool            // a trial that trained to its end has reported more than once
+	// done are the finished trials that count, in the order of their ends.
+	done   []int
+	curves map[int]forecast.Curve
+	// counts has the trials that trained to their end and keep all constraints.
+	counts map[int]bool
+	cache  forecast.Cache
+	model  *forecast.Model // nil: to be made anew
+	// bests are the trials that trained to their end and keep all constraints, the best first.
+	bests []ended
+	// limit is the end of the last of the best trials, in the model's unit.
+	limit float64
+	// longest is the last step of the longest trial that trained to its end.
+	longest int
+	// stepped says that a trial that trained to its end has reported more than once.
+	stepped bool
 }
 
 // An ended is a trial that trained to its end, which has been freed of noise and is in the model's

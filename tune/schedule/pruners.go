@@ -103,7 +103,8 @@ type StudyPlateau struct {
 	// Patience is the number of trials that must have ended after the newest of the best.
 	Patience int
 
-	ended int // trials that were over when it was last computed
+	// ended is how many trials were over when halt was last computed.
+	ended int
 	halt  tune.StopDecision
 }
 
@@ -123,9 +124,10 @@ func (p *StudyPlateau) Prune(v tune.View, _ int) tune.StopDecision {
 	}
 	type result struct {
 		value, score float64
-		place        int // in order of ending
-		at           time.Duration
-		trial        int
+		// place is the trial's place in the order of ends.
+		place int
+		at    time.Duration
+		trial int
 	}
 	var all []result
 	for t := range v.Trials() {

@@ -93,7 +93,9 @@ func bracketWeights(rule string, levels []float64, n int) ([]float64, error) {
 		case "", BracketsByBudget:
 			w[s] = total / ((total - float64(s)) * levels[s])
 		case BracketsByCount:
-			w[s] = math.Exp(-float64(s)) // softmax of the number of rungs, which falls by one from bracket to bracket
+			// This is a softmax of the number of rungs, which falls by one from bracket
+			// to bracket.
+			w[s] = math.Exp(-float64(s))
 		default:
 			return nil, fmt.Errorf("schedule: bracket rule %q: want %q or %q", rule, BracketsByBudget, BracketsByCount)
 		}

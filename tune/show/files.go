@@ -41,9 +41,10 @@ type Files struct {
 
 // files are those of a trial that runs.
 type files struct {
-	result  *os.File
-	csv     *os.File
-	columns []string // of progress.csv, from the first report
+	result *os.File
+	csv    *os.File
+	// columns are those of progress.csv, by the first report.
+	columns []string
 	events  *metrics.EventFile
 }
 
@@ -140,7 +141,7 @@ func appendTo(path string) (*os.File, error) {
 func (f *Files) report(v tune.View, t *tune.Trial, e tune.Event) error {
 	o := f.open[t.Number]
 	if o == nil || o.events == nil {
-		return nil // what failed at its start has been told
+		return nil // reported already
 	}
 	if err := f.tb.search(f, v, e.Metrics); err != nil {
 		return err

@@ -158,7 +158,8 @@ func frontPicture(v tune.View, ranked []*tune.Trial, front map[int]bool) picture
 		}
 		p.Points = append(p.Points, dot{x.at(xs[i]), y.at(ys[i]), colour, goalName(v, t)})
 	}
-	for i, t := range ranked { // the front comes first, the best by the first objective at its begin
+	// The front comes first, with the best by the first objective at its begin.
+	for i, t := range ranked {
 		if !front[t.Number] {
 			continue
 		}

@@ -51,7 +51,8 @@ func hparamOf(v tune.View, s tune.Spec) metrics.HParam {
 // union has the values of both.
 func union(a, b metrics.HParam) metrics.HParam {
 	switch {
-	case a.Kind != b.Kind: // as texts, of which any may come
+	case a.Kind != b.Kind:
+		// The parameters are compared as texts, of which any may come.
 		return metrics.HParam{Name: a.Name, Kind: metrics.HParamString}
 	case a.Values != nil && b.Values != nil:
 		for _, x := range b.Values {

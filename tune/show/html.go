@@ -35,11 +35,12 @@ func HTML(path, name string, v tune.View) error {
 
 // A report is what the template shows.
 type report struct {
-	Name, Goal   string
-	Metric       string
-	Goals        []string // columns
-	Trials       string
-	Missed       string // what the deadline kept from being done
+	Name, Goal string
+	Metric     string
+	Goals      []string // columns
+	Trials     string
+	// Missed says what the deadline kept from being done.
+	Missed       string
 	Elapsed      time.Duration
 	Best         *reportTrial
 	Ranked       bool // there are trials with values
@@ -48,7 +49,8 @@ type report struct {
 	FrontLines   *parallel
 	Params       []string
 	Rows         []reportTrial
-	Shown        string // which trials the pictures show
+	// Shown says which trials the pictures show.
+	Shown string
 	// Stopped and Predicted say that curves end in crosses, and that some go on to a predicted
 	// end.
 	Stopped, Predicted bool
@@ -61,10 +63,11 @@ type report struct {
 }
 
 type reportTrial struct {
-	Number           int
-	Name, State      string
-	Value, Step      string
-	BestStep         string // " at step 9": where its value is from
+	Number      int
+	Name, State string
+	Value, Step string
+	// BestStep says where the value is from: " at step 9".
+	BestStep         string
 	Goals            []string
 	Params           []string
 	Others, Jobs     []string

@@ -12,8 +12,9 @@ import (
 
 // An Importance says how much a parameter decides whether a trial is good.
 type Importance struct {
-	Name  string
-	Share float64 // of all parameters' together, in [0, 1]
+	Name string
+	// Share is the parameter's part of all importance, in [0, 1].
+	Share float64
 	// Trials is how many trials had the parameter.
 	Trials int
 }
@@ -88,7 +89,8 @@ func Variances(v tune.View, objective int) []Importance {
 		}
 		seen[p.Name] = true
 		in, had := fanova.Input{}, 0
-		if !p.Spec.Log { // the values of a logarithmic one have intervals of several lengths
+		// The values of a logarithmic parameter have intervals of several lengths.
+		if !p.Spec.Log {
 			in.Count = p.Count()
 		}
 		for i, t := range trials {

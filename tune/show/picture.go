@@ -15,7 +15,7 @@ import (
 type picture struct {
 	Title, X, Y   string
 	Width, Height float64
-	Left, Bottom  float64 // of the frame
+	Left, Bottom  float64 // the frame's
 	Right, Top    float64
 	XTicks        []tick
 	YTicks        []tick
@@ -169,7 +169,8 @@ func path(x, y scale, xs, ys []float64) string {
 // best.
 func curvePicture(v tune.View, ranked []*tune.Trial) picture {
 	p := newPicture("Trials", v.Fidelity().StepName(), v.Metric())
-	if v.Fidelity() != nil { // and those that were not tried at the highest one, behind
+	// Trials that were not tried at the highest fidelity come last.
+	if v.Fidelity() != nil {
 		ranked = slices.Clone(ranked)
 		for t := range v.Trials() {
 			if len(t.Reports) > 0 && !slices.Contains(ranked, t) {

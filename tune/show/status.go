@@ -37,16 +37,22 @@ type Status struct {
 	terminal func() (columns, rows int) // 0, 0: none
 	interval time.Duration
 
-	elapsed time.Duration // of the search, by its last event
-	since   time.Time     // when it was first seen
+	// elapsed is the search's time by its last event.
+	elapsed time.Duration
+	// since is when that event was first seen.
+	since time.Time
 
 	drawn time.Time // the table
-	table []string  // as it was drawn last
-	lines int       // of it that stand on the terminal
-	value float64   // the best so far; NaN: none
-	best  int       // the trial last shown as the best; -1: none
+	// table has the lines as they were drawn last.
+	table []string
+	// lines is how many lines of the table stand on the terminal.
+	lines int
+	value float64 // the best so far; NaN: none
+	// best is the trial that was last shown as the best; -1: none.
+	best int
 
-	placed map[int]string // by trial: the replicas last shown
+	// placed has the replicas that were last shown of each trial.
+	placed map[int]string
 }
 
 // NewStatus shows on out; on a terminal every half second.
@@ -279,7 +285,8 @@ func startLine(t *tune.Trial, e tune.Event) string {
 // comes is told when it ends.
 func (s *Status) reportLine(v tune.View, t *tune.Trial, e tune.Event) string {
 	x, ok := e.Metrics.Get(v.Metric())
-	if !ok || several(v) || v.Violation(t) > 0 || v.Score(x) <= v.Score(s.value) { // s.value is NaN, the worst, before the first
+	// s.value is NaN, which is the worst, before the first report.
+	if !ok || several(v) || v.Violation(t) > 0 || v.Score(x) <= v.Score(s.value) {
 		return ""
 	}
 	s.value = x

@@ -15,7 +15,8 @@ import (
 // tensorBoard writes a search as TensorBoard's HPARAMS view reads it: what is searched in a file of
 // the search's folder, each trial as a run below.
 type tensorBoard struct {
-	columns []string // tags of the trials' numbers that the search's file names
+	// columns are tags of the trials' numbers that the search's file names.
+	columns []string
 	begun   map[int]bool
 	ended   map[int]bool
 }
@@ -41,7 +42,7 @@ func (b *tensorBoard) search(f *Files, v tune.View, others tune.Metrics) error {
 	for _, m := range others {
 		add(m.Name)
 	}
-	if len(columns) == len(b.columns) { // also while no metric is known
+	if len(columns) == len(b.columns) { // even without a metric
 		return nil
 	}
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
@@ -79,7 +80,8 @@ func (b *tensorBoard) start(f *Files, v tune.View, t *tune.Trial, e tune.Event) 
 		return nil, err
 	}
 	err = file.BeginSession(f.now(), sessionOf(v, t.Params))
-	if err == nil && !e.New && e.Params.Len() > 0 { // the HPARAMS view keeps those of the first attempt
+	// The HPARAMS view keeps the parameters of the first attempt.
+	if err == nil && !e.New && e.Params.Len() > 0 {
 		err = file.AddText(lastStep(t), f.now(), "tune/params", fmt.Sprintf("From here on: `%v`", e.Params))
 	}
 	if err != nil {
@@ -108,7 +110,7 @@ func nextStep(t *tune.Trial) int64 {
 func (b *tensorBoard) end(f *Files, t *tune.Trial, file *metrics.EventFile) (err error) {
 	failed := t.State == tune.Failed
 	switch {
-	case !failed && t.State != tune.Completed && t.State != tune.Pruned, // one that was stopped with the search may go on with it
+	case !failed && t.State != tune.Completed && t.State != tune.Pruned, // it may go on later
 		b.ended[t.Number]:
 		return nil
 	case failed || file == nil:

@@ -35,11 +35,13 @@ type explainer struct {
 	trial  int
 	metric string
 	trials int
-	value  map[int]float64         // newest of each trial
-	levels map[int]map[int]float64 // by step, those of each trial at it; nil: steps are no fidelities
-	has    jobs.Placement          // the replicas of the trial, if it is an elastic job
-	fixed  string                  // why they cannot change
-	lines  []string
+	value  map[int]float64 // newest of each trial
+	// levels has by step the values of each trial there; nil: steps are no fidelities.
+	levels map[int]map[int]float64
+	// has are the replicas of a trial that is an elastic job.
+	has   jobs.Placement
+	fixed string // why they cannot change
+	lines []string
 }
 
 func (x *explainer) say(e tune.Event, format string, args ...any) {

@@ -39,7 +39,8 @@ func Exec(ctx context.Context, command []string) error {
 	}
 	env := os.Environ()
 	if len(held.CPUs) > 0 {
-		runtime.LockOSThread() // exec keeps the processors of the thread that calls it
+		// exec keeps the processors of the thread that calls it.
+		runtime.LockOSThread()
 		if err := affinity.Process(held.CPUs); err != nil {
 			return fmt.Errorf("tune: slot: %w", err)
 		}

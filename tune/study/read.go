@@ -21,10 +21,11 @@ import (
 
 // A reader fills Go values from the nodes of a file, and gathers what is wrong with them.
 type reader struct {
-	file   string
-	errs   []error
-	faulty map[string]bool // the fields of the file that have a mistake in them
-	levels bool            // the file has a fidelity
+	file string
+	errs []error
+	// faulty are the fields of the file that have a mistake in them.
+	faulty map[string]bool
+	levels bool // the file has a fidelity
 }
 
 func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {
@@ -104,7 +105,8 @@ func (r *reader) err() error { return errors.Join(r.errs...) }
 
 // follow is the node that an alias stands for.
 func follow(n *yaml.Node) *yaml.Node {
-	for range 100 { // an alias of itself would have no end
+	// The bound ends an alias of itself.
+	for range 100 {
 		if n.Kind != yaml.AliasNode {
 			return n
 		}
@@ -132,8 +134,9 @@ func what(n *yaml.Node) string {
 
 // An entry is a field of a mapping.
 type entry struct {
-	key   string
-	at    *yaml.Node // where it is named
+	key string
+	// at is the node that names it.
+	at    *yaml.Node
 	value *yaml.Node
 }
 

@@ -64,8 +64,8 @@ type file struct {
 
 type resources struct {
 	Hosts, Slots int
-	CPUs         int // of a slot
-	GPUs         int // of a slot
+	CPUs         int // for each slot
+	GPUs         int // for each slot
 	Servers      int
 	StartTimeout time.Duration
 }

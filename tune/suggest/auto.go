@@ -31,7 +31,8 @@ const (
 	autoTrials = 200
 	autoDims   = 20
 	autoNoise  = 0.03 // part of the results' variance
-	autoNoisy  = 15   // finished trials below which nothing is known of the noise
+	// autoNoisy is how many finished trials it takes to know the noise.
+	autoNoisy = 15
 )
 
 // Suggest implements tune.Suggester.

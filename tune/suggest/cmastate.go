@@ -197,7 +197,8 @@ func (s *cmaState) sample(least []float64, rng *rand.Rand) []float64 {
 			}
 			sd := s.sigma * math.Sqrt(max(s.c.At(i, i), 0))
 			x[i] = s.mean[i] + s.sigma*y
-			if extra := least[i]*least[i] - sd*sd; extra > 0 { // a stepped value stays within reach of its neighbours
+			// A stepped value must stay within reach of its neighbours.
+			if extra := least[i]*least[i] - sd*sd; extra > 0 {
 				x[i] += math.Sqrt(extra) * rng.NormFloat64()
 			}
 			inside = inside && x[i] >= 0 && x[i] < 1

@@ -7,11 +7,15 @@ import "math"
 //
 // The models work in inner units: the logarithm of the value for a log parameter, else the value.
 type dim struct {
-	name    string
-	lo, hi  float64 // bounds, both inclusive, in values; ±Inf for a normal parameter
-	log     bool
-	step    float64 // distance of neighbouring values counted from lo; 0 is continuous
-	choices int     // > 0: a choice, and none of the above holds
+	name string
+	// lo and hi are inclusive bounds in values, ±Inf for a normal parameter.
+	lo, hi float64
+	log    bool
+	// step is the distance of neighbouring values, counted from lo. Zero is continuous.
+	step float64
+	// choices is the number of values of a choice, for which none of the above holds. Zero is a
+	// number.
+	choices int
 
 	// A normal parameter has no bounds; mean and sd are in inner units, and sd > 0 marks it.
 	mean, sd float64

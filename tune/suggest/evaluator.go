@@ -11,7 +11,9 @@ type evaluator struct {
 	m         *mixture
 	logWeight []float64
 	terms     []float64
-	accepted  float64 // log of the mass inside the bounds, where it is divided out over the mixture
+	// accepted is the log of the mass inside the bounds, where it is divided out over the
+	// mixture.
+	accepted float64
 
 	// Of a single continuous dim with many observations: kernels of about the least width,
 	// sorted, of which only those near a point are looked at; and all the others.

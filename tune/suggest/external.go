@@ -42,8 +42,9 @@ type External struct {
 	Stderr io.Writer
 
 	process *program
-	sent    map[int]sentState // of each trial: what the program knows
-	id      int
+	// sent is what the program knows of each trial.
+	sent map[int]sentState
+	id   int
 }
 
 type sentState struct {

@@ -15,8 +15,9 @@ type foretelling struct {
 	m *model
 	// recs are the records, of which all that are finished count as complete, with the ends
 	// that are expected as their scores.
-	recs  []record
-	done  []*record // of recs, as they ended
+	recs []record
+	// done are those of recs that have ended, in the order of their ends.
+	done  []*record
 	model *forecast.Model
 	// known is the number of finished trials, of which one that was stopped early counts by
 	// what it tells.
@@ -84,7 +85,8 @@ func (f *foretelling) suggest(v tune.View, number int, rng *rand.Rand) (tune.Par
 	}
 	part, within := m.branches(f.recs, given, branchExplore, rng)
 	x := m.fresh(f.recs, part, rng, func() []float64 { return f.propose(v, part, rng) })
-	if len(within) < len(f.recs) && has(within, hash(m.settle(x))) { // all of the branch has been tried
+	// Every setting of the branch has been tried.
+	if len(within) < len(f.recs) && has(within, hash(m.settle(x))) {
 		x = m.fresh(f.recs, given, rng, func() []float64 { return f.propose(v, given, rng) })
 	}
 	return m.params(x, fixed)

@@ -196,7 +196,8 @@ func (g *gp) values(ys ...[]float64) {
 	g.y, g.alpha = ys, g.alpha[:0]
 	for _, y := range ys {
 		a := mat.NewVecDense(len(y), nil)
-		_ = g.chol.SolveVecTo(a, mat.NewVecDense(len(y), y)) // a bad condition is a warning, and the noise bounds it
+		// The error of a bad condition is a warning, and the noise bounds the condition.
+		_ = g.chol.SolveVecTo(a, mat.NewVecDense(len(y), y))
 		g.alpha = append(g.alpha, a)
 	}
 }

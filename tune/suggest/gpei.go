@@ -58,7 +58,8 @@ func (g *GP) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, erro
 	}
 	part, within := m.branches(recs, given, branchExplore, rng)
 	x := m.fresh(recs, part, rng, func() []float64 { return g.propose(v, m, recs, part, rng) })
-	if len(within) < len(recs) && has(within, hash(m.settle(x))) { // all of the branch has been tried
+	// Every setting of the branch has been tried.
+	if len(within) < len(recs) && has(within, hash(m.settle(x))) {
 		x = m.fresh(recs, given, rng, func() []float64 { return g.propose(v, m, recs, given, rng) })
 	}
 	return m.params(x, fixed)
@@ -170,7 +171,8 @@ func (m *model) points(data []*record) (x [][]float64, scores []float64) {
 	mid := medianScore(data)
 	for _, r := range data {
 		score := r.score
-		if r.state == recordPruned { // its final value is not known, but was not going to be good
+		// A pruned trial's final value is not known, but it was not going to be good.
+		if r.state == recordPruned {
 			score = min(score, mid)
 		}
 		x, scores = append(x, m.encode(r.x)), append(scores, score)

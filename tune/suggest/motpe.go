@@ -167,7 +167,8 @@ func promising(recs []record, feasible, violating []int, n int) []int {
 	slices.Sort(sorted)
 	middle := sorted[len(sorted)/2]
 	known := objectives(recs, feasible)
-	front := pareto.Fronts(known, nil, 1)[0] // what any feasible trial dominates, one of these does
+	// What any feasible trial dominates, one on this front does.
+	front := pareto.Fronts(known, nil, 1)[0]
 	var open []int
 	var points [][]float64
 	for _, i := range violating {

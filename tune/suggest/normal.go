@@ -23,7 +23,7 @@ func normalMass(a, b float64) float64 {
 		a, b = -b, -a
 	}
 	if a < -8.5 && b > 8.5 {
-		return 1 // to the last bit
+		return 1 // 1 to the last bit
 	}
 	return normalCDF(b) - normalCDF(a)
 }

@@ -37,9 +37,11 @@ type NSGA2 struct {
 
 	reader   reader
 	matrices []sobolMatrix
-	parents  []int  // the population of the trials before upTo
-	joined   []bool // of them: those that had finished
-	upTo     int
+	// parents are the population of the trials before upTo.
+	parents []int
+	// joined says which of those trials had finished.
+	joined []bool
+	upTo   int
 }
 
 // Validate says what is wrong with the fields.
@@ -89,7 +91,8 @@ func joins(r *record) bool { return r.finished() && r.scores != nil }
 // kept between calls.
 func (s *NSGA2) population(recs []record) []int {
 	for i := range s.upTo {
-		if i >= len(recs) || joins(&recs[i]) != s.joined[i] { // a trial that had failed was taken up again
+		// A trial that had failed was taken up again, so the generations are formed anew.
+		if i >= len(recs) || joins(&recs[i]) != s.joined[i] {
 			s.parents, s.joined, s.upTo = nil, nil, 0
 			break
 		}
@@ -199,7 +202,8 @@ func binaryCrossover(x, y, eta float64, rng *rand.Rand) float64 {
 	if distance < 1e-14 {
 		return x
 	}
-	room := min(x, y) // from x's side to its bound
+	// room is the distance from x's side to its bound.
+	room := min(x, y)
 	if x > y {
 		room = 1 - max(x, y)
 	}

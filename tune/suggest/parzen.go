@@ -8,12 +8,23 @@ import (
 
 // parzenRules are the constants of a Parzen estimator.
 type parzenRules struct {
-	priorWeight  float64 // weight of the prior kernel against 1 of an observation, of one continuous dim
-	coarseWeight float64 // the same, of a stepped dim, a choice, or several dims
-	joint        float64 // of several dims: sigma is joint·n^(−1/(d+4))·(hi−lo); 0: the distance to the neighbours in each dim
-	narrow       float64 // sigma is at least (hi−lo)/min(100, narrow·(2+n)); of a stepped dim narrow is 1
-	hyperopt     bool    // one truncation over the mixture, and half the range as the only observation's sigma
-	ramp         int     // newest observations of weight 1; older ones' weights fall linearly to 1/n
+	// priorWeight is the prior kernel's weight against 1 of an observation, for one continuous
+	// dim.
+	priorWeight float64
+	// coarseWeight is the same for a stepped dim, a choice, or several dims.
+	coarseWeight float64
+	// joint makes sigma joint·n^(−1/(d+4))·(hi−lo) for several dims. Zero is the distance to
+	// the neighbours in each dim.
+	joint float64
+	// narrow makes sigma at least (hi−lo)/min(100, narrow·(2+n)). For a stepped dim it counts
+	// as 1.
+	narrow float64
+	// hyperopt truncates the mixture as a whole, and gives a single observation half the range
+	// as sigma.
+	hyperopt bool
+	// ramp is how many of the newest observations weigh 1. Older ones' weights fall linearly to
+	// 1/n.
+	ramp int
 }
 
 // optunaRules are those of Optuna 4.6.
@@ -34,11 +45,14 @@ type mixture struct {
 
 // A factor has the kernels' parts in one dim.
 type factor struct {
-	mu, sigma []float64   // numeric, in inner units
-	scale     []float64   // log of 1/(sigma·√(2π)·mass inside the bounds); of a stepped dim log(1/mass)
-	class     []int       // choice: the observed one; the prior's is the number of choices
-	table     [][]float64 // choice: for each class, the log probability of each choice
-	lo, hi    float64     // wide bounds
+	mu, sigma []float64 // numeric, in inner units
+	// scale is log of 1/(sigma·√(2π)·mass inside the bounds), for a stepped dim log(1/mass).
+	scale []float64
+	// class is the observed choice of a choice dim. The prior's is the number of choices.
+	class []int
+	// table has the log probability of each choice, for each class of a choice dim.
+	table  [][]float64
+	lo, hi float64 // wide bounds
 }
 
 // observationWeights has 1 for each of n observations, oldest first; beyond the newest ramp ones
@@ -139,7 +153,7 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 	f.sigma = make([]float64, n+1)
 	switch {
 	case joint && rules.joint == 0:
-		f.sigma[0] = width // where there is no neighbour
+		f.sigma[0] = width // no neighbour: the whole width
 		f.neighbours(n)
 	case joint:
 		s := rules.joint * math.Pow(float64(max(n, 1)), -1/float64(numDims+4)) * width
@@ -190,7 +204,8 @@ func (f *factor) neighbours(n int) {
 		order[i] = at{mu, i}
 	}
 	slices.SortFunc(order, func(a, b at) int {
-		switch { // far quicker than cmp.Or, and a good part of a proposal's time
+		// This is far quicker than cmp.Or, and a good part of a proposal's time.
+		switch {
 		case a.mu < b.mu:
 			return -1
 		case a.mu > b.mu:
@@ -220,7 +235,8 @@ func logSumExp(terms []float64) float64 {
 	}
 	sum := 0.0
 	for _, t := range terms {
-		if t -= top; t > -40 { // what is below e⁻⁴⁰ of the largest does not move the sum
+		// What is below e⁻⁴⁰ of the largest does not move the sum.
+		if t -= top; t > -40 {
 			sum += math.Exp(t)
 		}
 	}

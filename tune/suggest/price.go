@@ -30,7 +30,8 @@ const pricePoints = 240
 // A price predicts costs.
 type price struct {
 	predictor *gpPredictor
-	mean, sd  float64 // of the logarithms
+	// mean and sd are those of the logarithms of the costs.
+	mean, sd float64
 }
 
 // log is the logarithm of the cost expected at the process's inputs.
@@ -135,7 +136,8 @@ func meanAndSD(y []float64) (mean, sd float64) {
 // A nil weighing subtracts nothing.
 type weighing struct {
 	price *price
-	left  float64 // logarithm of the seconds until the deadline; +Inf: there is none
+	// left is the logarithm of the seconds until the deadline; +Inf: there is none.
+	left float64
 }
 
 // priceMargin is by how much more than predicted a trial may take that is to end before the

@@ -88,14 +88,16 @@ func (e *External) start() (*program, error) {
 func (p *program) stop(kill bool) {
 	p.stdin.Close()
 	end := func() {
-		_ = p.group.Kill() // what it has started too, which may print without end
+		// The whole group ends: what the program has started may print without end.
+		_ = p.group.Kill()
 		p.stdout.Close()
 	}
 	timer := time.AfterFunc(5*time.Second, end)
 	if kill {
 		end()
 	}
-	for range p.lines { // until its output has ended
+	// The lines are read until the program's output has ended.
+	for range p.lines {
 	}
 	p.done.Wait()
 	p.cmd.Wait()

@@ -14,27 +14,30 @@ import (
 type recordState int
 
 const (
-	recordRunning  recordState = iota // pending or running: no final value yet
+	recordRunning  recordState = iota // pending or running, without a result
 	recordComplete                    // its result counts
-	recordPruned                      // stopped early or paused: its last value at its last step counts
+	recordPruned                      // stopped early or paused
 	recordFailed                      // nothing counts
 )
 
 // A record is one trial as the models see it.
 type record struct {
 	number int
-	x      []float64 // one for each dim; NaN: the trial did not have it
-	hash   uint64
-	state  recordState
-	score  float64 // larger is better
+	// x has a value for each dim; NaN: the trial did not have it.
+	x     []float64
+	hash  uint64
+	state recordState
+	score float64 // larger is better
 	// scores are those of all objectives, larger is better; nil if one is missing. violation is
 	// above 0 if the trial is not feasible.
 	scores    []float64
 	violation float64
-	step      int // of a pruned trial: the last one reported
-	ended     time.Duration
-	seq       uint64 // of the newest report: the order of those that ended together
-	curve     forecast.Curve
+	// step is the last one that a pruned trial reported. Its value there counts.
+	step  int
+	ended time.Duration
+	// seq is the event of the newest report. It orders trials that ended together.
+	seq   uint64
+	curve forecast.Curve
 }
 
 func (r *record) finished() bool { return r.state == recordComplete || r.state == recordPruned }
@@ -125,7 +128,7 @@ func (m *model) record(v tune.View, t *tune.Trial) record {
 		r.state = recordComplete
 	case t.State == tune.Failed || !ok:
 		r.state = recordFailed
-	default: // pruned, paused, or stopped with the study
+	default: // pruned, paused, or stopped
 		r.state, r.step, r.score = recordPruned, last.Step, v.Score(last.Value)
 		if t.State == tune.Paused {
 			r.ended = last.At

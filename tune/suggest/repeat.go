@@ -23,8 +23,10 @@ type Repeat struct {
 	// Times is at least 1.
 	Times int
 
-	groups []*tune.Trial // those that are over and will not change
-	before int           // trials before the first group, plus 1; 0: not known
+	// groups are the repeated trials that are over and will not change.
+	groups []*tune.Trial
+	// before is how many trials come before the first group, plus 1. Zero: it is not known.
+	before int
 }
 
 // Validate says what is wrong with the fields.

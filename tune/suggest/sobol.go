@@ -53,9 +53,11 @@ type sobolMatrix [sobolBits]uint32
 // before it have the smallest t.
 func sobolMatrices(n int) []sobolMatrix {
 	const (
-		tries    = 24
-		lookBack = 12 // dims before it that a new one is compared with
-		depth    = 10 // projections are judged by their first 2^depth points
+		tries = 24
+		// lookBack is how many of the dims before it a new one is compared with.
+		lookBack = 12
+		// depth says that projections are judged by their first 2^depth points.
+		depth = 10
 	)
 	all := make([]sobolMatrix, 0, n)
 	var first sobolMatrix
@@ -65,7 +67,8 @@ func sobolMatrices(n int) []sobolMatrix {
 	if all = append(all, first); n == 0 {
 		return nil
 	}
-	poly := uint64(2) // x: the next primitive one is x+1
+	// The polynomial x comes first; the next primitive one is x+1.
+	poly := uint64(2)
 	rng := rand.New(rand.NewPCG(0x50b01, 0x5e9))
 	for len(all) < n {
 		for poly++; !primitive(poly); poly++ {

@@ -22,7 +22,8 @@ type model struct {
 	parents []int
 
 	space tune.Space
-	at    []int // of each dim: the index in space
+	// at has for each dim the index of its parameter in the space.
+	at []int
 }
 
 func newModel(space tune.Space) *model {

@@ -100,7 +100,8 @@ func (t *TPE) suggest(m *model, recs []record, v tune.View, number int, rng *ran
 		}
 		if x := t.search(m, within, part, rng); !has(within, hash(m.settle(x))) {
 			return m.params(x, fixed)
-		} // all of the branch has been tried
+			// Every setting of the branch has been tried.
+		}
 	}
 	return m.params(t.search(m, recs, given, rng), fixed)
 }

@@ -15,7 +15,7 @@ import (
 func ExplainFlag(flags []cli.Flag, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	value, unparsed := strings.CutSuffix(err.Error(), ": parse error")
-	if numbers, _, ok := strings.Cut(err.Error(), ": strconv."); ok { // of a list
+	if numbers, _, ok := strings.Cut(err.Error(), ": strconv."); ok { // the flag is a list
 		value, unparsed = numbers, true
 	}
 	if !unknown && !unparsed {

@@ -110,7 +110,8 @@ func Leave(store kvstore.Store, err error, saved bool) error {
 		err = errors.Join(err, ErrStopSaved)
 	}
 	if errors.Is(err, worker.ErrStopped) || errors.Is(err, worker.ErrRemoved) {
-		return errors.Join(err, store.Close()) // all workers stop together, or the others go on: that is in order
+		// All workers stop together, or the others go on: that is no failure.
+		return errors.Join(err, store.Close())
 	}
 	return kvstore.Leave(store, err)
 }

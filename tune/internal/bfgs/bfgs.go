@@ -33,7 +33,8 @@ func Minimise(f func(x, grad []float64) float64, start []float64, steps int) (x 
 			if m.fresh {
 				break
 			}
-			m.reset() // the Hessian may be what is wrong
+			// The inverse Hessian may be what is wrong.
+			m.reset()
 			continue
 		}
 		gain, curvature := m.move(trial)

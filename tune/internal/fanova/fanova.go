@@ -132,7 +132,7 @@ func (g *grower) split(sample []int, box []interval) (input int, at float64) {
 	tried := g.rng.Perm(len(g.inputs))[:(5*len(g.inputs)+5)/6]
 	for _, j := range tried {
 		slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(g.x[a][j], g.x[b][j]), cmp.Compare(a, b)) })
-		sum, n := 0.0, float64(len(order)) // of y − mean
+		sum, n := 0.0, float64(len(order)) // the sum of y − mean
 		for k := 1; k < len(order); k++ {
 			sum += g.y[order[k-1]] - mean
 			from, to := g.x[order[k-1]][j], g.x[order[k]][j]

@@ -51,10 +51,11 @@ type levels struct {
 
 // A level is the way from a step to the end, for curves that have reached it.
 type level struct {
-	step   int
-	scale  press
-	line   *line
-	next   *level // nil: the line leads to the end
+	step  int
+	scale press
+	line  *line
+	// next is the level that the line leads to; nil: it leads to the end.
+	next   *level
 	usable bool
 }
 

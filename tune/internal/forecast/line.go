@@ -9,11 +9,14 @@ import (
 // A line is Bayesian regression of a later score on features, in units of the curves that it was
 // learnt from (Bishop 2006, section 3.3; the noise with its conjugate prior).
 type line struct {
-	mean, unit []float64 // of the features
+	// mean and unit are those of the features.
+	mean, unit []float64
 	y, unitY   float64
-	beta       []float64   // of the intercept and the features
-	factor     [][]float64 // the Cholesky factor of the weights' precision, by rows
-	variance   float64
+	// beta are the weights of the intercept and the features.
+	beta []float64
+	// factor is the Cholesky factor of the weights' precision, by rows.
+	factor   [][]float64
+	variance float64
 }
 
 // The prior of a line, in units of the deviations: order mostly remains, and a third of the

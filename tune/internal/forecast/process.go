@@ -51,10 +51,12 @@ type Process struct {
 	inv   []float64
 	x     [][]float64
 	noise []float64
-	exact []bool      // the value is known but for the noise
-	rows  [][]float64 // of the Cholesky factor of K + noise
-	y     [][]float64 // sets of values
-	v     [][]float64 // L⁻¹·y of each
+	// exact says which values are known but for the noise.
+	exact []bool
+	// rows are those of the Cholesky factor of K + noise.
+	rows [][]float64
+	y    [][]float64 // sets of values
+	v    [][]float64 // L⁻¹·y of each
 }
 
 func newProcess(t theta, size int) *Process {
@@ -185,7 +187,8 @@ func prior(t theta, grad []float64) float64 {
 
 // A fitting has the memory for the loss of hyper-parameters.
 type fitting struct {
-	gaps   [][]float64 // of the pairs (i, j < i), squared, for each input
+	// gaps has the squared distances of the pairs (i, j < i), for each input.
+	gaps   [][]float64
 	y      []float64
 	noise  []float64
 	l, inv [][]float64 // lower triangles

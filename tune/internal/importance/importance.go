@@ -26,8 +26,9 @@ type Param struct {
 
 // A Share is the importance of a parameter.
 type Share struct {
-	Name  string
-	Share float64 // of all parameters' together, in [0, 1]
+	Name string
+	// Share is the parameter's part of all importance, in [0, 1].
+	Share float64
 	// Trials is how many trials had the parameter.
 	Trials int
 }

@@ -78,7 +78,8 @@ func (s *hostSet) add(ctx context.Context, h hosts.Host) (err error) {
 	}
 	s.mu.Unlock()
 	if err == nil && known != nil {
-		h = known.Host // with the limits that the search knows
+		// The limits stay those that the search knows.
+		h = known.Host
 	}
 	var node slots.Node
 	if err == nil {
@@ -123,7 +124,8 @@ func (s *hostSet) remove(host string) error {
 			s.all = slices.DeleteFunc(s.all, func(x *searchHost) bool { return x == h })
 		}
 	}
-	if err := s.alloc.Drain(host); err != nil && !away { // the node of one that was lost is gone
+	// A host that was lost has no node any more.
+	if err := s.alloc.Drain(host); err != nil && !away {
 		return fmt.Errorf("tune: remove host %s: the search has no such host; it has %s", host, cmp.Or(s.names(), "none"))
 	}
 	s.cfg.Changed(fmt.Sprintf("host %s was removed", host))

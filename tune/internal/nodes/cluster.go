@@ -45,7 +45,8 @@ func newTasks(cfg Config, alloc *slots.Allocator) (*Tasks, error) {
 	return t, nil
 }
 
-// countedNodes are the cluster's nodes. Their processors and GPUs have numbers that only count them.
+// countedNodes are the cluster's nodes. Their processors and GPUs have numbers that only count
+// them.
 func countedNodes(c *jobs.Cluster) ([]slots.Node, error) {
 	if len(c.Nodes) == 0 || c.Command == nil {
 		return nil, errors.New("tune: Jobs.Cluster has no Nodes or no Command, want both")
@@ -113,7 +114,8 @@ func (t *Tasks) Open(ctx context.Context, part slots.Part) (*Task, error) {
 	words := append(slices.Clone(t.cluster.Command(request)), launch, "agent", Lease.String())
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = t.cluster.Env
-	procgroup.Own(cmd) // Ctrl-C is for the search, which ends its trials in order
+	// Ctrl-C is for the search, which ends its trials itself.
+	procgroup.Own(cmd)
 	x := &Task{node: node, cmd: cmd, done: make(chan struct{}), said: &taskMessages{node: node, logger: t.logger}}
 	cmd.Stderr = x.said
 	in, err := cmd.StdinPipe()
@@ -163,7 +165,8 @@ func (x *Task) watch(ctx context.Context) {
 		_, err := x.Client.Ask(asking, agent.Question{})
 		cancel()
 		if err != nil && ctx.Err() == nil {
-			x.cmd.Process.Kill() // its output ends, and so the Client is gone
+			// Its output ends, and so the Client is gone.
+			x.cmd.Process.Kill()
 			return
 		}
 	}
@@ -211,8 +214,8 @@ func (t *Tasks) probe(ctx context.Context, node string) error {
 	return err
 }
 
-// Suspect looks whether a node takes tasks at all, and removes it if it does not: trials that run on
-// it end.
+// Suspect looks whether a node takes tasks at all, and removes it if it does not: trials that run
+// on it end.
 func (t *Tasks) Suspect(ctx context.Context, node string) {
 	err := t.probe(ctx, node)
 	if err == nil || ctx.Err() != nil {
@@ -230,8 +233,9 @@ type taskMessages struct {
 	node   string
 	logger *slog.Logger
 	mu     sync.Mutex // guards the rest
-	part   []byte     // of a line
-	line   string     // the last one
+	// part is the beginning of a line.
+	part []byte
+	line string // the last one
 }
 
 // maxMessage bounds a line, in bytes.

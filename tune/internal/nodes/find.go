@@ -81,7 +81,7 @@ func (s *hostSet) askAll(ctx context.Context, all []hosts.Host) (found []slots.N
 				names = append(names, h.String())
 			}
 		}
-		if len(names) > 0 { // else the last one has just answered
+		if len(names) > 0 { // the last may have just answered
 			s.cfg.Logger.Info("tune: waiting for hosts to answer", "hosts", strings.Join(names, " "), "at most", hostTimeout)
 		}
 	})

@@ -20,7 +20,8 @@ const (
 	firstProbe = time.Second
 	// slowestProbe is Config.SlowestProbe where it is zero.
 	slowestProbe = time.Minute
-	// steadyAfter is the time without a failure after which a host's earlier ones are forgotten.
+	// steadyAfter is the time without a failure after which a host's earlier ones are
+	// forgotten.
 	steadyAfter = 5 * time.Minute
 	// hostsRemoved says why there is no host where none is set aside.
 	hostsRemoved = "hosts were removed"
@@ -124,13 +125,14 @@ func (s *hostSet) suspect(name string, why error) {
 	defer s.mu.Unlock()
 	h := s.host(parsed)
 	if h == nil || h.why != nil {
-		return // it was removed, or is set aside already
+		return // removed, or set aside already
 	}
 	now := time.Now()
 	if h.fail(why, now, s.cfg.SlowestProbe); h.failures == 1 {
 		h.next = now
 	}
-	_ = s.alloc.SetAside(h.String()) // it is among the nodes, or was drained meanwhile
+	// SetAside fails only if the node was drained meanwhile.
+	_ = s.alloc.SetAside(h.String())
 	s.cfg.Logger.Warn("tune: a host has failed a trial and is set aside until it answers", "host", h.String(), "cause", why)
 	s.awaken()
 }
@@ -216,7 +218,8 @@ func (s *hostSet) probe(ctx context.Context, h *searchHost) {
 	defer s.awaken()
 	switch {
 	case ctx.Err() != nil || h.why == nil || !slices.Contains(s.all, h):
-		return // the search ends, or the host was added or removed meanwhile
+		// The search ends, or the host was added or removed meanwhile.
+		return
 	case err == nil:
 		err = s.takeBack(h, node)
 	}

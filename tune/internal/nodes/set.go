@@ -102,7 +102,7 @@ func (s *Set) FitsEver(r slots.Request) error {
 
 // Room is how many trials with this request can run at once, at least 1.
 func (s *Set) Room(r slots.Request) int {
-	parts := 0 // a trial has one on each of its hosts
+	parts := 0 // one on each host of a trial
 	for _, u := range s.Alloc.Usage() {
 		if fit := u.Fit(r); !u.Leaving {
 			parts += min(fit, math.MaxInt32)

@@ -47,7 +47,8 @@ func volume(points [][]float64, reference []float64) float64 {
 	sum := 0.0
 	if len(reference) == 2 {
 		below := reference[1]
-		for _, p := range points { // the second number rises as the first falls
+		// The second number rises as the first falls.
+		for _, p := range points {
 			sum += (p[0] - reference[0]) * (p[1] - below)
 			below = p[1]
 		}
@@ -96,8 +97,9 @@ func Contributions(points [][]float64, reference []float64) []float64 {
 func Subset(points [][]float64, reference []float64, k int) []int {
 	type candidate struct {
 		index int
-		gain  float64 // as of `at` points chosen; it only falls
-		at    int
+		// gain is that after `at` points were chosen. It only falls.
+		gain float64
+		at   int
 	}
 	all := make([]candidate, len(points))
 	for i, p := range points {
@@ -110,7 +112,8 @@ func Subset(points [][]float64, reference []float64, k int) []int {
 		best := 0
 		for i := range all {
 			if i > 0 && all[i].gain <= all[best].gain && (all[i].gain < all[best].gain || all[i].index > all[best].index) {
-				break // the gains that follow are bounds, and none is above
+				// The gains that follow are bounds, and none is above.
+				break
 			}
 			if all[i].at < len(set) {
 				all[i].gain, all[i].at = exclusive(points[all[i].index], set, reference), len(set)

@@ -33,9 +33,10 @@ type Client struct {
 	task           Task
 	rank           int
 	token, address string
-	unshared       bool // it does not have the search's files
+	unshared       bool // it lacks the search's files
 
-	mu   sync.Mutex // guards the connection: one request at a time
+	// mu guards the connection: there is one request at a time.
+	mu   sync.Mutex
 	conn net.Conn
 	wire *wire
 	err  error // the connection is broken
@@ -121,7 +122,8 @@ func connect(ctx context.Context, lookup func(string) (string, bool)) (c *Client
 			if rank >= 0 {
 				break
 			}
-			rank = 0 // -1 is a worker that joins a running job: its number counts
+			// -1 is a worker that joins a running job. Its number counts.
+			rank = 0
 		}
 	}
 	if network, _, ok := strings.Cut(address, ":"); !ok || network != "unix" && network != "tcp" {

@@ -29,7 +29,8 @@ func (c *Client) save(ctx context.Context, write func(dir string) error) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = remove() }() // what stays is removed by the next process that makes a temporary folder
+	// What stays is removed by the next process that makes a temporary folder.
+	defer func() { _ = remove() }()
 	if err := write(dir); err != nil {
 		return err
 	}
@@ -156,8 +157,9 @@ func (c *Client) copy(ctx context.Context, kind copyKind, at func() position, do
 // A retry says whether a copy tries again. Its patience begins when a connection breaks: one that
 // copied for long may have made progress of which only the next connection hears.
 type retry struct {
-	at    position  // the newest that is known
-	since time.Time // of the first connection that broke there; zero: none has
+	at position // the newest that is known
+	// since is when the first connection broke there; zero: none has.
+	since time.Time
 	wait  time.Duration
 }
 

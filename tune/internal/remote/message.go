@@ -50,7 +50,8 @@ type message struct {
 type hello struct {
 	Version int    `json:"version"`
 	Token   string `json:"token"`
-	Rank    int    `json:"rank"` // of a worker that joined later: its number among the workers
+	// Rank is the worker's; of one that joined later its number among the workers.
+	Rank int `json:"rank"`
 	// Host is that of a worker that asks for a slot, and does nothing else; "": it is the
 	// worker itself.
 	Host string `json:"host,omitempty"`
@@ -62,9 +63,13 @@ type hello struct {
 type copyKind string
 
 const (
-	copySave    copyKind = "save"    // the checkpoint that rank 0 saves, to the search
-	copyRestore copyKind = "restore" // the checkpoint to go on from, to any rank
-	copyParts   copyKind = "parts"   // none: it asks a rank on another host than rank 0's for its parts of checkpoints
+	// copySave copies the checkpoint that rank 0 saves to the search.
+	copySave copyKind = "save"
+	// copyRestore copies the checkpoint to go on from to any rank.
+	copyRestore copyKind = "restore"
+	// copyParts copies nothing: it asks a rank on another host than rank 0's for its parts of
+	// checkpoints.
+	copyParts copyKind = "parts"
 )
 
 // Held is what a worker gets with its slot.
@@ -76,9 +81,10 @@ type Held struct {
 
 // A Task is what a trial's processes are told.
 type Task struct {
-	Study   string          `json:"study"`
-	Trial   int             `json:"trial"`
-	Attempt int             `json:"attempt"` // from 1
+	Study string `json:"study"`
+	Trial int    `json:"trial"`
+	// Attempt counts from 1.
+	Attempt int             `json:"attempt"`
 	Params  json.RawMessage `json:"params"`
 	Seed    uint64          `json:"seed"`
 	Workers int             `json:"workers"`
@@ -165,7 +171,7 @@ type written struct {
 // Done is how a process ended.
 type Done struct {
 	Error string `json:"error,omitempty"` // "": well
-	Class string `json:"class,omitempty"` // of the failure
+	Class string `json:"class,omitempty"` // the failure's class
 	// Obeyed says that it ended since an answer told it to.
 	Obeyed bool `json:"obeyed,omitempty"`
 }

@@ -24,11 +24,13 @@ const UnchangedFolder = ".tune-unchanged"
 
 // A part is what the command has written on another host than rank 0's, of one checkpoint.
 type part struct {
-	rank  int // the first one on the host
-	step  int
-	dir   string
-	in    *saving
-	asked bool // the rank was asked for it; the session's mu guards this and all below
+	rank int // the first one on the host
+	step int
+	dir  string
+	in   *saving
+	// asked says that the rank was asked for its part. The session's mu guards this and all
+	// below.
+	asked bool
 	done  bool // it is there, or
 	err   error
 }

@@ -41,9 +41,11 @@ type Backend interface {
 type Server struct {
 	listener net.Listener
 	address  string
-	dir      *scratch.Folder // of the socket; nil for TCP
-	serving  sync.WaitGroup
-	limit    int64 // of the bytes of a checkpoint that is copied
+	// dir has the socket; nil for TCP.
+	dir     *scratch.Folder
+	serving sync.WaitGroup
+	// limit bounds the bytes of a checkpoint that is copied.
+	limit int64
 	// unauthenticated are the connections that have not sent a valid hello.
 	unauthenticated unauthenticated.Conns
 
@@ -108,7 +110,8 @@ func (s *Server) accept() {
 			if closed || errors.Is(err, net.ErrClosed) {
 				return
 			}
-			time.Sleep(10 * time.Millisecond) // out of files, say: others may close theirs
+			// The process may be out of files: others may close theirs.
+			time.Sleep(10 * time.Millisecond)
 			continue
 		}
 		if out := s.unauthenticated.Enter(c); out != nil {
@@ -195,11 +198,12 @@ type Session struct {
 	token   string
 	task    Task
 	own     func(rank int) (cpus []int, gpus []string)
-	slots   Slots // of an elastic trial
+	slots   Slots // elastic trials alone
 	backend Backend
 
-	mu      sync.Mutex // guards the rest
-	changed *sync.Cond // the rest has changed, or the session is over
+	mu sync.Mutex // guards the rest
+	// changed tells that the rest has changed, or the session is over.
+	changed *sync.Cond
 	over    bool
 	conns   map[net.Conn]bool
 
@@ -233,8 +237,9 @@ type Session struct {
 
 // A saving is a checkpoint that a rank saves.
 type saving struct {
-	rank  int
-	began func() // called when its files begin to come: by then they no longer change
+	rank int
+	// began is called when the files begin to come. By then they no longer change.
+	began func()
 	*treeReceiver
 }
 
@@ -411,7 +416,8 @@ func (x *Session) answer(c net.Conn, w *wire, rank int, m message) message {
 	case m.Await != nil:
 		return x.awaitFolder(x.task.Leader(rank))
 	case m.Others != nil && leads:
-		if !x.task.Elastic { // its command has ended: one of the others may wait for a report of it
+		// The rank's command has ended: one of the others may wait for a report of it.
+		if !x.task.Elastic {
 			x.isThrough(rank)
 		}
 		return x.awaitOthers(rank)

@@ -51,7 +51,7 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 // An entry is a file or a folder of a checkpoint. An archive has them by name, so that a folder
 // comes before what is in it.
 type entry struct {
-	name   string // with slashes
+	name   string // slashes, on every system
 	bytes  int64
 	folder bool
 }
@@ -74,7 +74,7 @@ func listTree(root *os.Root) ([]entry, error) {
 		if err != nil || name == "." {
 			return err
 		}
-		info, err := root.Stat(filepath.FromSlash(name)) // follows links, but not out of the folder
+		info, err := root.Stat(filepath.FromSlash(name)) // links stay within the folder
 		if err != nil {
 			return err
 		}
@@ -165,11 +165,12 @@ func (p *pieceWriter) Write(b []byte) (n int, err error) {
 
 // A pieceReader reads what a pieceWriter sends.
 type pieceReader struct {
-	c         net.Conn
-	w         *wire
-	left      int64  // bytes that may come
-	buffer    []byte // of pieces
-	remaining []byte // of the piece that came last
+	c      net.Conn
+	w      *wire
+	left   int64  // bytes that may come
+	buffer []byte // it holds pieces
+	// remaining is what is left of the piece that came last.
+	remaining []byte
 }
 
 func (p *pieceReader) Read(b []byte) (int, error) {
@@ -218,13 +219,16 @@ func (p *pieceReader) next() error {
 // A treeReceiver receives the files of a folder, in as many connections as it takes, one after the
 // other.
 type treeReceiver struct {
-	dir   string
-	limit int64  // of the bytes of all files
+	dir string
+	// limit bounds the bytes of all files together.
+	limit int64
 	alive func() // called when some have come
 
-	mu   sync.Mutex // held by the connection that receives; guards the rest
-	root *os.Root   // of dir; nil: nothing has come yet
-	at   position   // how much has come
+	// mu is held by the connection that receives. It guards the rest.
+	mu sync.Mutex
+	// root is dir, opened; nil: nothing has come yet.
+	root *os.Root
+	at   position // how much has come
 	// bytes is the size of all files so far, by their headers.
 	bytes int64
 	// now is the file of which at.Offset bytes have come, and file is open for the rest; nil:

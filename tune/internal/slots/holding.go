@@ -15,8 +15,9 @@ type Unit struct {
 // A Holding is what one elastic trial has: units that it takes and gives back one by one while it
 // runs. Nobody else has a unit's processors and GPUs before it is given back.
 type Holding struct {
-	of    *Allocator
-	grant *Grant // names the owner at the nodes; its Parts stay empty
+	of *Allocator
+	// grant names the owner at the nodes. Its Parts stay empty.
+	grant *Grant
 	units []*Unit
 }
 

@@ -22,10 +22,13 @@ var ErrLost = errors.New("its node was removed")
 
 // A Node is a machine.
 type Node struct {
-	Name  string
-	CPUs  []int    // numbers of processors, as in an affinity set
-	GPUs  []string // as CUDA_VISIBLE_DEVICES takes them: numbers or UUIDs
-	Slots int      // workers that run there at a time; 0: as many as processors and GPUs allow
+	Name string
+	// CPUs are numbers of processors, as in an affinity set.
+	CPUs []int
+	// GPUs are numbers or UUIDs, as CUDA_VISIBLE_DEVICES takes them.
+	GPUs []string
+	// Slots are the workers that run there at a time; 0: as many as processors and GPUs allow.
+	Slots int
 }
 
 // A Request is what one trial needs: on each of Hosts different nodes, slots for so many Workers,
@@ -59,9 +62,10 @@ type Part struct {
 type Grant struct {
 	Parts []Part
 
-	of   *Allocator
-	lost chan struct{} // closed when a node of it has gone
-	gone string        // the node
+	of *Allocator
+	// lost is closed when a node of the grant has gone.
+	lost chan struct{}
+	gone string // the node
 	over bool
 }
 
@@ -96,8 +100,8 @@ func (g *Grant) Release() {
 // An Allocator gives out the nodes' processors and GPUs. Its methods may be called together.
 type Allocator struct {
 	mu     sync.Mutex // guards all below
-	nodes  []*node    // in the order in which they were added
-	queue  []*waiting // the one that came first is first
+	nodes  []*node    // ordered by Add
+	queue  []*waiting // first come, first served
 	grants map[*Grant]bool
 
 	holdings map[*Holding]bool
@@ -111,7 +115,8 @@ type node struct {
 	gpuOf    []*Grant
 	workers  map[*Grant]int // how many run for whom
 	draining bool           // gives out nothing any more
-	aside    bool           // gives out nothing to new grants, for now
+	// aside says that the node gives out nothing to new grants, for now.
+	aside bool
 }
 
 type waiting struct {

@@ -86,7 +86,8 @@ func Check(dir string, all bool) error {
 	}
 	slices.Sort(places)
 	for _, place := range slices.Compact(places) {
-		if !strings.HasPrefix(place, dir) { // of another program: not in a folder of its own
+		// The file is another program's, and in no folder of its own.
+		if !strings.HasPrefix(place, dir) {
 			continue
 		}
 		if err := wholeIn(place, all); err != nil {

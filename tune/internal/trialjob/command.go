@@ -44,10 +44,13 @@ func (t *trial) command() ([]string, error) {
 			return nil, err
 		}
 		args = append(args, flags...)
-	default: // also within an allocation of Slurm, which would be the default there
+	default:
+		// The job is local also within an allocation of Slurm, which would be the default
+		// there.
 		args = append(args, "--launcher", "local")
 	}
-	if t.Grant != nil && (t.settings.Place != ClusterNodes || t.Resources.GPUs == 0) { // else the task has set the variable
+	// A task with GPUs has set the variable itself.
+	if t.Grant != nil && (t.settings.Place != ClusterNodes || t.Resources.GPUs == 0) {
 		args = append(args, gpuFlags(t.Grant)...)
 	}
 	args = append(append(args, t.settings.LaunchFlags...), "--")

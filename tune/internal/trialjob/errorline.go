@@ -61,7 +61,8 @@ func (e errorLines) text() string {
 		}
 		return strings.TrimSpace(e[last])
 	}
-	for _, line := range e[usage+1:] { // Python's argparse says it after the usage
+	// Python's argparse says the error after the usage.
+	for _, line := range e[usage+1:] {
 		if saysError.MatchString(line) && line[0] != ' ' && line[0] != '\t' {
 			return line
 		}

@@ -62,11 +62,11 @@ func newOutput(cfg outputConfig) *output {
 		o.end = func() error { stdout.Flush(); stderr.Flush(); return nil }
 		return o
 	}
-	r, w := io.Pipe() // launch's lines, as --output json has them
+	r, w := io.Pipe() // launch prints JSON lines
 	read := make(chan error, 1)
 	go func() {
 		err := control.ReadLines(r, o.line)
-		_, _ = io.Copy(io.Discard, r) // launch does not wait for a reader
+		_, _ = io.Copy(io.Discard, r) // launch must never block
 		read <- err
 	}()
 	o.out = process.Output{Stdout: w, Stderr: launchMessages{o}}

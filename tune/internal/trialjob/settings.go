@@ -51,8 +51,10 @@ type Runner struct {
 	Nodes   *nodes.Set
 	Elastic *elastic.Jobs
 
-	measured sync.Once  // the size of the current folder was told
-	showing  sync.Mutex // held while a line goes to Settings.Show
+	// measured says the size of the current folder once.
+	measured sync.Once
+	// showing is held while a line goes to Settings.Show.
+	showing sync.Mutex
 }
 
 // An Attempt is one run of a trial.

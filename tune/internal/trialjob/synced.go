@@ -20,7 +20,7 @@ func synced(study string) (ssh.Source, error) {
 		here, err = filepath.EvalSymlinks(here)
 	}
 	if err == nil {
-		study, err = filepath.EvalSymlinks(study) // it may be named by another path
+		study, err = filepath.EvalSymlinks(study) // another path may name it
 	}
 	if err != nil {
 		return ssh.Source{}, err

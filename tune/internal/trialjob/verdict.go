@@ -29,7 +29,7 @@ func (t *trial) verdict(ctx context.Context, exit process.Exit, err error) error
 	}
 	well := err == nil && exit.OK()
 	switch {
-	case ctx.Err() != nil && told == nil: // the search ends, or has given up waiting
+	case ctx.Err() != nil && told == nil: // the search has given up waiting
 		return cause
 	case told != nil && (well || ctx.Err() != nil):
 		return told
@@ -63,7 +63,7 @@ func (t *trial) failure(exit process.Exit) error {
 		switch result, err := t.readResult(); {
 		case err == nil:
 			class, why = t.blame(result)
-		case errors.Is(err, fs.ErrNotExist): // launch refused its command line, or was killed
+		case errors.Is(err, fs.ErrNotExist): // launch refused, or was killed
 			if said := t.out.errorOfLaunch(); said != "" {
 				why += ": " + said
 			}
@@ -132,7 +132,8 @@ func (t *trial) workersSay() (text string, class Class) {
 
 // blameExit is the class of a process's end, and what to say of it.
 func (t *trial) blameExit(exit process.Exit) (Class, string) {
-	if exit.Final() && exit.Signal == 0 { // as launch says it of a worker
+	// The failure is described as launch describes a worker's.
+	if exit.Final() && exit.Signal == 0 {
 		f := control.Failure{Code: control.NodeFinal, Role: control.Worker, Host: nodes.LocalName,
 			Cause: control.Cause{Kind: control.CauseKind(exit.Report.Cause), Exit: exit.Code, Text: exit.Report.Text}}
 		if t.Grant != nil {
@@ -157,7 +158,8 @@ func (t *trial) blame(r *control.Result) (Class, string) {
 	if r.Failure != nil {
 		text = inOneLine(r.Failure.String())
 	}
-	final := r.Failure != nil && r.Failure.Code == control.NodeFinal // its text has the program's own words
+	// The text of a final failure has the program's own words.
+	final := r.Failure != nil && r.Failure.Code == control.NodeFinal
 	if r.Culprit != nil && !final {
 		if said := cmp.Or(t.out.errorOf(r.Culprit.Role, r.Culprit.Rank), r.Culprit.LastLine); said != "" {
 			text += ": " + said

@@ -31,7 +31,9 @@ func DrawnBranches(seed uint64) Problem {
 			at := 0.1 + 0.8*rng.Float64()
 			kinds := 3
 			if k == 0 {
-				kinds = 2 // a branch has a real parameter: random search could try all of a few whole numbers
+				// Each branch has a real parameter: random search could try all of
+				// a few whole numbers.
+				kinds = 2
 			}
 			var p tune.Param
 			switch rng.IntN(kinds) {
@@ -61,9 +63,10 @@ func DrawnBranches(seed uint64) Problem {
 // A drawnBranch is a function of the branch's parameters in [0, 1], with its least value, floor, at
 // a point at.
 type drawnBranch struct {
-	params        []tune.Param
-	at            []float64
-	shape         int // a bowl, a cone, or a hole in a plain
+	params []tune.Param
+	at     []float64
+	// shape is a bowl, a cone, or a hole in a plain.
+	shape         int
 	floor, height float64
 }
 

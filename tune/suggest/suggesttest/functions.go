@@ -12,10 +12,10 @@ import (
 const (
 	Smooth      = "smooth"      // one valley or a few
 	Rugged      = "rugged"      // many local minima
-	Branching   = "branching"   // parameters that are there under a value of another
+	Branching   = "branching"   // some parameters depend on another
 	Logarithmic = "log"         // ranges of many orders of magnitude
 	Categorical = "categorical" // mostly choices and integers
-	Noisy       = "noisy"       // what a trial reports is not the value
+	Noisy       = "noisy"       // reports are the value and noise
 )
 
 // Kinds are the kinds in the order of tables.
