@@ -122,6 +122,7 @@ func (c Config) usesSystemNetwork() bool {
 	return c.Network == nil || c.Network == transport.Auto || c.Network == transport.Unix || c.Network == transport.TCP
 }
 
+// loopback reports whether a host is this one, so that no secret is needed.
 func loopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()

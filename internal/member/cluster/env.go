@@ -137,6 +137,7 @@ type env struct {
 	err    error
 }
 
+// elastic reads how the job's membership may change.
 func (e *env) elastic() Elastic {
 	return Elastic{
 		Enabled:       e.flag("PARAGON_ELASTIC"),
@@ -150,6 +151,7 @@ func (e *env) elastic() Elastic {
 	}
 }
 
+// role reads the process's role.
 func (e *env) role() Role {
 	switch e.getenv("DMLC_ROLE") {
 	case "worker":
@@ -170,6 +172,7 @@ func (e *env) fail(name, format string, args ...any) {
 	}
 }
 
+// number reads a number; unset is its value where the variable is not set.
 func (e *env) number(name string, unset, least, most int) int {
 	v := e.getenv(name)
 	if v == "" {
@@ -182,6 +185,7 @@ func (e *env) number(name string, unset, least, most int) int {
 	return n
 }
 
+// duration reads a time; zero: the variable is not set.
 func (e *env) duration(name string) time.Duration {
 	v := e.getenv(name)
 	if v == "" {
@@ -194,6 +198,7 @@ func (e *env) duration(name string) time.Duration {
 	return d
 }
 
+// flag reads 1 or 0; not set is 0.
 func (e *env) flag(name string) bool {
 	switch e.getenv(name) {
 	case "", "0":
@@ -205,6 +210,7 @@ func (e *env) flag(name string) bool {
 	return false
 }
 
+// network reads how nodes of one host reach each other; nil: by default.
 func (e *env) network() transport.Network {
 	switch e.getenv("PARAGON_TRANSPORT") {
 	case "":
@@ -221,6 +227,8 @@ func (e *env) network() transport.Network {
 	return nil
 }
 
+// listen is the address to listen on: as it is given, or that of an interface, or that of this host
+// if its name is one; else empty.
 func (e *env) listen() string {
 	if v := e.getenv("PARAGON_LISTEN"); v != "" {
 		if _, _, err := net.SplitHostPort(v); err != nil {
@@ -275,6 +283,7 @@ func interfaceAddr(name string) (string, error) {
 	return best, nil
 }
 
+// hosts reads where nodes are expected.
 func (e *env) hosts(name string) map[Place]string {
 	v := e.getenv(name)
 	if v == "" {

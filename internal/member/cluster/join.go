@@ -70,6 +70,7 @@ func Join(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
+// start registers the node, begins its goroutines, and waits until the job runs.
 func (n *Node) start(ctx context.Context) error {
 	var nonce [8]byte
 	// It never fails.
@@ -113,6 +114,7 @@ func (n *Node) start(ctx context.Context) error {
 	}
 }
 
+// waitingFor names those whom the job waits for, as the scheduler does.
 func waitingFor(m wire.Membership) string {
 	if len(m.Waiting) == 0 {
 		return "the scheduler"

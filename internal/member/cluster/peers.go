@@ -26,6 +26,7 @@ type peers struct {
 	callers map[string]*caller
 }
 
+// newPeers returns peers without a Client.
 func newPeers(l *life, config func(Role) transport.Config) *peers {
 	return &peers{life: l, config: config, callers: make(map[string]*caller)}
 }

@@ -22,6 +22,8 @@ type windows struct {
 
 func newWindows() *windows { return &windows{other: make(chan struct{}, 1)} }
 
+// put takes the window that a heartbeat brought. Every heartbeat brings it, so that most are the
+// same one.
 func (w *windows) put(x wire.TraceWindow) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -35,6 +37,7 @@ func (w *windows) put(x wire.TraceWindow) {
 	}
 }
 
+// get is the newest window. Windows between two gets are passed over: only the newest counts.
 func (w *windows) get() trace.Window {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,6 +111,8 @@ func (n *Node) sendTrace(r trace.Recording) {
 	}
 }
 
+// sendChunk sends one chunk, a few times if it must. The scheduler counts a chunk that comes again
+// once.
 func (n *Node) sendChunk(ctx context.Context, m *wire.TraceChunk) (err error) {
 	pause := firstPause
 	for range traceTries {

@@ -36,6 +36,8 @@ func (a *adaptations) heard(out *output, n *node, text string) {
 	a.tellWish(out)
 }
 
+// take takes a text that is new. One that cannot be read is warned of once: it comes with every
+// heartbeat.
 func (a *adaptations) take(out *output, n *node, text string) {
 	x, err := control.DecodeAdaptation(text)
 	a.text = text
@@ -69,6 +71,8 @@ func (a *adaptations) keep(out *output) {
 	}
 }
 
+// restore takes the record. The adaptation itself is not in it, and rank 0 sends it again; the wish
+// is, so that the launcher is not told of the same one twice.
 func (a *adaptations) restore(_ string, value []byte) error {
 	var k keptWish
 	if err := json.Unmarshal(value, &k); err != nil {

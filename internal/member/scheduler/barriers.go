@@ -63,6 +63,7 @@ func (b *barriers) check(out *output, workers []*node) {
 	}
 }
 
+// open opens a barrier for good, and answers those who wait at it.
 func (b *barriers) open(out *output, name string) {
 	b.opened.add(out, name, "")
 	delete(b.at, name)
@@ -94,6 +95,7 @@ func (b *barriers) pass(out *output, workers func() []*node) {
 	}
 }
 
+// end refuses all who wait: the job has ended.
 func (b *barriers) end(out *output) {
 	b.waits.end(out, func(w wait) string { return "barrier " + wire.Shown(w.name) })
 }

@@ -276,6 +276,8 @@ func (c *changer) late(r *roster, now time.Time) *control.Failure {
 	return &f
 }
 
+// next is the first deadline of the pending change. A change without losses has none: it waits for
+// workers whose own leases run.
 func (c *changer) next(open bool) (t time.Time) {
 	if open {
 		t = sooner(c.pending.rejoinBy, c.pending.reportsBy)
@@ -337,6 +339,9 @@ func (c *changer) kept() keptChange {
 	return k
 }
 
+// restore takes the record. A change that was pending is pending again, without arrivals and with
+// its whole time: the workers arrive again, as after a lost answer. What servers have reported is
+// kept, since they report once.
 func (c *changer) restore(value []byte, now time.Time) error {
 	var k keptChange
 	if err := json.Unmarshal(value, &k); err != nil {

@@ -49,6 +49,7 @@ func (c *changeWaits) of(n *node) []wait {
 	return c.waits.remove(func(w wait) bool { return w.node == n.Node })
 }
 
+// end refuses all who wait: the job has ended.
 func (c *changeWaits) end(out *output) {
 	c.waits.end(out, func(w wait) string { return w.name })
 }

@@ -162,6 +162,7 @@ func (c *changer) usedByLost(out *output, n *node, told lossReport, part int, sa
 	return used
 }
 
+// cuts describes the cuts of an epoch, of each the first eight parts.
 func cuts(all []wire.Cut) string {
 	if len(all) == 0 {
 		return "whole"

@@ -44,6 +44,7 @@ const (
 	etcdTimeout = 5 * time.Second
 )
 
+// openEtcd takes the prefix of an etcd cluster, also from a scheduler that still runs.
 func openEtcd(ctx context.Context, scheme, rest string) (State, error) {
 	hosts, prefix, _ := strings.Cut(rest, "/")
 	prefix = strings.Trim(prefix, "/")
@@ -180,6 +181,7 @@ func (s *etcdState) Load(ctx context.Context) ([]Record, error) {
 	return records, nil
 }
 
+// load is Load without the text of its error.
 func (s *etcdState) load(ctx context.Context) ([]Record, error) {
 	parts, err := s.list(ctx, "/w/")
 	if err != nil {

@@ -51,6 +51,7 @@ type Note struct {
 
 func (n Note) String() string { return n.Text }
 
+// attrs is the note's event for the log, if it is one.
 func (n Note) attrs() []slog.Attr {
 	if joblog.IsEvent(n.Event) {
 		return []slog.Attr{n.Event}

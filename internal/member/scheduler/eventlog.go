@@ -91,6 +91,7 @@ func loggedEvent(e control.Event) slog.Attr {
 	return joblog.HostChanged.With("action", e.Action, "node_host", e.Host, "reason", e.Reason)
 }
 
+// because is a reason as the end of a sentence; none is added to an empty one.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -162,6 +163,8 @@ func (l *eventLog) forget(request uint64) {
 
 func eventKey(number uint64) string { return fmt.Sprintf("event/%012d", number) }
 
+// restore takes the record of one event. They come in the order of their numbers, which the keys
+// have with leading zeros.
 func (l *eventLog) restore(_ string, value []byte) error {
 	var e control.Event
 	if err := json.Unmarshal(value, &e); err != nil {

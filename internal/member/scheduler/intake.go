@@ -32,6 +32,8 @@ type registration struct {
 	reply chan<- wire.Message
 }
 
+// newIntake returns an intake whose queues have no room: a request waits in its own goroutine until
+// the shell takes it.
 func newIntake() *intake {
 	return &intake{begin: make(chan registration), looks: make(chan registration), ended: make(chan struct{})}
 }

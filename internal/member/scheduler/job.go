@@ -173,6 +173,8 @@ func (j *jobState) kept() keptJob {
 	return keptJob{journalFormat, j.set.Job, j.phase, j.generation, j.revision, j.reason, j.failure, j.stop, j.stopsFor, j.stopped}
 }
 
+// restore takes the record. It is the first one that is restored, so that a journal of another job
+// or build is refused before anything else of it is read.
 func (j *jobState) restore(_ string, value []byte) error {
 	var k keptJob
 	if err := json.Unmarshal(value, &k); err != nil {

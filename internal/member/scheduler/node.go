@@ -74,6 +74,7 @@ func (n *node) listens() bool { return n.state == living || n.state == removed }
 // worker reports whether the node is a living worker.
 func (n *node) worker() bool { return n.state == living && n.Role == wire.RoleWorker }
 
+// String names the node for people: by its rank once it has one.
 func (n *node) String() string {
 	if n.Rank < 0 {
 		return fmt.Sprintf("%s on %s", roleName(n.Role), n.Host)

@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A trace ends when its nodes have sent their spans or are gone, and is dropped when nobody asks for
-// it any more.
+// A trace ends when its nodes have sent their spans or are gone, and is dropped when nobody asks
+// for it any more.
 func TestATraceEndsWithItsNodes(t *testing.T) {
 	out, r := running(2, 1)
 	x := tracer{set: settingsOf(2, 1)}

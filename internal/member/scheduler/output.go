@@ -29,14 +29,19 @@ type output struct {
 	events *eventLog
 }
 
+// answer answers a request, which may be an earlier one than the event's.
 func (o *output) answer(request uint64, m wire.Message) {
 	o.Answers = append(o.Answers, Answer{request, m})
 }
 
+// refuse answers that a request is not granted, and why. The generation tells a node that was
+// refused as stale what to wait for.
 func (o *output) refuse(request uint64, code wire.Code, format string, args ...any) {
 	o.answer(request, &wire.Nack{Code: code, Generation: o.job.generation, Text: fmt.Sprintf(format, args...)})
 }
 
+// ack answers that a request was carried out. The revision tells the node which membership has the
+// result.
 func (o *output) ack(request uint64) {
 	o.answer(request, &wire.Ack{Generation: o.job.generation, Revision: o.job.revision})
 }

@@ -247,6 +247,8 @@ type keptPlaces struct {
 	Spots   []backupState
 }
 
+// keep records the keys that have moved, then the number: in one write, so that a restart finds
+// both or none.
 func (p *placement) keep(out *output) {
 	for _, k := range p.moved {
 		k.dirty = false
@@ -285,6 +287,9 @@ func (p *placement) restore(rest string, value []byte, ranks int) error {
 	return errUnknownRecord
 }
 
+// restoreKey makes the plan of a key again, with the ranks of servers that there were when it was
+// declared, so that the same shards come out. Where they are now, the record of its places says,
+// and its hash is the recorded one.
 func (p *placement) restoreKey(value []byte, ranks int) error {
 	var k keptKey
 	if err := json.Unmarshal(value, &k); err != nil {
@@ -301,6 +306,7 @@ func (p *placement) restoreKey(value []byte, ranks int) error {
 	return nil
 }
 
+// restorePlaces puts the shards of a key where they were.
 func (p *placement) restorePlaces(number string, value []byte, ranks int) error {
 	var k keptPlaces
 	if err := json.Unmarshal(value, &k); err != nil {

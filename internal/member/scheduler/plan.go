@@ -149,10 +149,12 @@ func checkKey(d *wire.Declare, generation uint64, keys int) *wire.Nack {
 	return nil
 }
 
+// refuseKey refuses a declaration.
 func refuseKey(d *wire.Declare, generation uint64, code wire.Code, format string, args ...any) *wire.Nack {
 	return &wire.Nack{Code: code, Generation: generation, Text: fmt.Sprintf("key %s: ", wire.Shown(d.Name)) + fmt.Sprintf(format, args...)}
 }
 
+// shape describes a key for people.
 func shape(form, rule uint8, size, rowLen uint64) string {
 	s := fmt.Sprintf("%d values", size)
 	if form == wire.FormOpen {

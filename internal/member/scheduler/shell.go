@@ -141,6 +141,7 @@ func (s *shell) loop(ctx context.Context) error {
 	}
 }
 
+// phase is the job's phase.
 func (s *shell) phase() uint8 {
 	phase, _ := s.core.Phase()
 	return phase
@@ -206,6 +207,7 @@ func (s *shell) more() {
 	}
 }
 
+// take takes a request, or the news that the sender of one is gone.
 func (s *shell) take(r registration) {
 	if r.event.Message == nil {
 		delete(s.waits, r.event.Request)
@@ -226,6 +228,8 @@ func (s *shell) takeLook(r registration) {
 	s.step(r.event)
 }
 
+// step steps the core and holds its output. That the job has failed is told to the launcher at once;
+// all else waits for the journal.
 func (s *shell) step(e Event) {
 	e.Read = s.read
 	before := s.phase()

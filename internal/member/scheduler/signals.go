@@ -66,6 +66,7 @@ func (s *signals) pass(out *output) {
 	}
 }
 
+// end refuses all who wait: the job has ended.
 func (s *signals) end(out *output) {
 	s.waits.end(out, func(w wait) string { return "signal " + wire.Shown(w.name) })
 }

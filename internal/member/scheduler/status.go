@@ -52,6 +52,7 @@ func (c *Core) why() *control.Why {
 	return w
 }
 
+// longerWait puts the longer wait first.
 func longerWait(a, b control.Wait) int { return int(b.Seconds*1000) - int(a.Seconds*1000) }
 
 // waits are the requests that wait at the scheduler, and the silent nodes that are waited for.

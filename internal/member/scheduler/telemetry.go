@@ -276,6 +276,7 @@ func metricsOf(names []string) (list []telemetry.Metric, err error) {
 	return list, nil
 }
 
+// valuesOf names the columns as an answer does.
 func valuesOf(columns []telemetry.Column) []control.Value {
 	list := []control.Value{}
 	for _, c := range columns {
@@ -284,6 +285,8 @@ func valuesOf(columns []telemetry.Column) []control.Value {
 	return list
 }
 
+// isCounter reports whether values of a column only grow, so that their sum over all nodes has a
+// meaning.
 func isCounter(c telemetry.Column) bool {
 	i, _ := c.Metric.Info()
 	return i.Kind == telemetry.Counter

@@ -156,6 +156,7 @@ func (t *tracing) over(role string) bool {
 	return !slices.ContainsFunc(t.nodes, func(n *tracedNode) bool { return (role == "" || n.Role == role) && !n.Done && n.Missing == "" })
 }
 
+// state is what the client is told: whether nodes record, send, or are done.
 func (t *tracing) state() string {
 	switch {
 	case t.over(""):
@@ -178,6 +179,8 @@ func (x *tracer) next(open bool) time.Time {
 	return t.next()
 }
 
+// next is when the window closes, when nodes are given up, or when the trace is dropped since
+// nobody asks for it.
 func (t *tracing) next() time.Time {
 	next := t.asked.Add(traceAsked)
 	if t.state() == control.TraceDone {

@@ -24,6 +24,8 @@ type wait struct {
 	deadline time.Time
 }
 
+// newWait is a wait that begins now, for as long as the request allows. Nodes ask for a few seconds
+// and ask again, so that a lost answer costs no more.
 func newWait(now time.Time, request, node uint64, name string, millis uint32) wait {
 	return wait{request: request, node: node, name: name, since: now, deadline: now.Add(time.Duration(millis) * time.Millisecond)}
 }
@@ -115,6 +117,7 @@ func (l *nameLog) add(out *output, name, value string) {
 	}
 }
 
+// mark remembers a name without recording it.
 func (l *nameLog) mark(name, value string) {
 	if l.values == nil {
 		l.values = make(map[string]string)
@@ -133,6 +136,7 @@ type keptName struct {
 	Value string `json:",omitempty"`
 }
 
+// restore takes the record of one name. Their numbers have no gap: the oldest are dropped first.
 func (l *nameLog) restore(number string, value []byte) error {
 	var k keptName
 	if err := json.Unmarshal(value, &k); err != nil {

@@ -62,6 +62,8 @@ func (w *watches) pass(out *output, membership func() *wire.Membership) {
 	})
 }
 
+// tell answers a watch, and remembers who has heard of the job's end: the scheduler stays until all
+// have.
 func (w *watches) tell(out *output, request uint64, n *node, m *wire.Membership) {
 	if !out.job.open() {
 		w.told[n.Node] = true
