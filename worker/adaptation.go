@@ -159,6 +159,7 @@ func (a *adaptation) choose(s situation) error {
 	if err := a.decider.refit(a.now(), a.fit); err != nil {
 		return nil
 	}
+	s = a.withNoise(s)
 	a.wish.choose(a.store, s, &a.decider)
 	return a.decider.choose(s, a.programs)
 }
@@ -178,11 +179,15 @@ func (a *adaptation) fit(timings []adapt.Timing) (adapt.Model, error) {
 // situation is what choices are made by, after so many steps.
 func (a *adaptation) situation(steps uint64) situation {
 	e := a.scaling.estimators
-	s := situation{
+	return situation{
 		nodes: a.store.Topology().WorkerHosts, workers: a.store.NumWorkers(), leads: a.store.Rank() == 0, steps: steps, batch: a.batch,
 		perRun: a.perRun(), examples: a.scaling.progress.Examples, limits: a.limits(), measured: e.Measured(), blocks: e.Blocks(),
 	}
-	s.noise, s.bounded = e.Bound()
+}
+
+// withNoise adds the noise, which takes memory to find out: most steps choose nothing.
+func (a *adaptation) withNoise(s situation) situation {
+	s.noise, s.bounded = a.scaling.estimators.Bound()
 	return s
 }
 

@@ -26,7 +26,7 @@ func (a *adaptation) report(s situation) {
 		return
 	}
 	a.reports.reported = now
-	text, err := control.EncodeAdaptation(a.described(s))
+	text, err := control.EncodeAdaptation(a.described(a.withNoise(s)))
 	if err == nil {
 		err = a.store.ReportAdaptation(text)
 	}

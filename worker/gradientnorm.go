@@ -16,6 +16,7 @@ const normEvery = 16
 type normReader interface {
 	Norms(key string) (kvstore.Norms, bool)
 	MeasuresNorms() bool
+	NumWorkers() int
 }
 
 // A gradientNorm is the norm of the mean gradient over all workers, as the servers measure it in
@@ -53,13 +54,10 @@ func normIsCheap(optimizer optim.Config) bool {
 }
 
 // due reports whether a step is to be measured. All workers have the same number of steps. With one
-// worker the servers would have to compare rounds. A store may say that it measures no norms:
-// compression may have been set since it was made.
-func (n *gradientNorm) due(step uint64, workers int, store normReader) bool {
-	if !n.cheap || step%normEvery != 0 || workers < 2 {
-		return false
-	}
-	return store.MeasuresNorms()
+// worker the servers would have to compare rounds. The store is asked last, and only in the steps
+// that may be measured: it may measure no norms since compression was set.
+func (n *gradientNorm) due(step uint64, store normReader) bool {
+	return n.cheap && step%normEvery == 0 && store.NumWorkers() >= 2 && store.MeasuresNorms()
 }
 
 // read takes what the servers have measured of the step before, whose exchanges have all returned.

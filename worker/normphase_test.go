@@ -16,6 +16,12 @@ func (f fakeNorms) Norms(key string) (kvstore.Norms, bool) {
 }
 
 func (f fakeNorms) MeasuresNorms() bool { return true }
+func (f fakeNorms) NumWorkers() int     { return 2 }
+
+// oneWorker is the same with one worker.
+type oneWorker struct{ fakeNorms }
+
+func (oneWorker) NumWorkers() int { return 1 }
 
 // The norm of the gradient is that of all keys together or none: parts of two rounds make no norm.
 // It is told once.
@@ -34,7 +40,7 @@ func TestANormOfPartsOfTwoRoundsIsNotTold(t *testing.T) {
 		if got := n.tell(); !math.IsNaN(got) {
 			t.Errorf("%s: the norm of a step that was not measured is %v, want NaN", name, got)
 		}
-		if !n.due(normEvery, 2, c.norms) || n.due(normEvery+1, 2, c.norms) || n.due(normEvery, 1, c.norms) {
+		if alone := (oneWorker{c.norms}); !n.due(normEvery, c.norms) || n.due(normEvery+1, c.norms) || n.due(normEvery, alone) {
 			t.Errorf("%s: want one step in %d measured, with two workers", name, normEvery)
 		}
 		n.phase = measured

@@ -116,7 +116,7 @@ func (s *scaling) plan(options kvstore.PushOptions, steps uint64, alone bool) kv
 		x.gains[g] = min(noise.Gain(scale), mostFactor)
 	}
 	x.rate = s.optimizer.LearningRateBy(steps, s.progress.Steps) * x.factors[0]
-	if x.still = s.still.due(steps, s.store.NumWorkers(), alone, s.every); x.still {
+	if x.still = s.still.due(steps, alone, s.every) && s.store.NumWorkers() == 1; x.still {
 		clear(x.factors)
 		x.gain, s.stood = 0, steps+1
 	}
@@ -266,10 +266,10 @@ const (
 	calmFrom = 64
 )
 
-// due reports whether the step after so many stands still. every is 1 where gradients are not
-// preconditioned; else each worker's gradient is one micro-gradient in any case.
-func (s stillSteps) due(steps uint64, workers int, alone bool, every uint64) bool {
-	if !s.batchGrows || workers != 1 || steps%stillEvery != 0 {
+// due reports whether the step after so many stands still, if there is one worker. every is 1 where
+// gradients are not preconditioned; else each worker's gradient is one micro-gradient in any case.
+func (s stillSteps) due(steps uint64, alone bool, every uint64) bool {
+	if !s.batchGrows || steps%stillEvery != 0 {
 		return false
 	}
 	if every > 1 {

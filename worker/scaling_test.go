@@ -60,22 +60,28 @@ func TestAStepThatHadNoEffectIsNoProgress(t *testing.T) {
 }
 
 // One worker with one run a step stands still once in 32 steps, so that two gradients are of the
-// same parameters; with several runs, or where the batch cannot grow, it never does.
+// same parameters; with several runs, several workers, or where the batch cannot grow, it never does.
 func TestAStepStandsStillWhereItsNoiseIsADifference(t *testing.T) {
 	for _, c := range []struct {
 		grows bool
 		steps uint64
-		work  int
 		alone bool
 		every uint64
 		want  bool
 	}{
-		{true, 64, 1, true, 1, true}, {true, 96, 1, true, 1, true}, {true, 65, 1, true, 1, false}, {true, 32, 1, true, 1, false},
-		{true, 64, 1, false, 1, false}, {true, 64, 2, true, 1, false}, {false, 64, 1, true, 1, false},
-		{true, 32, 1, false, 4, true}, {true, 0, 1, true, 4, false},
+		{true, 64, true, 1, true}, {true, 96, true, 1, true}, {true, 65, true, 1, false}, {true, 32, true, 1, false},
+		{true, 64, false, 1, false}, {false, 64, true, 1, false},
+		{true, 32, false, 4, true}, {true, 0, true, 4, false},
 	} {
-		if got := (stillSteps{c.grows}).due(c.steps, c.work, c.alone, c.every); got != c.want {
+		if got := (stillSteps{c.grows}).due(c.steps, c.alone, c.every); got != c.want {
 			t.Errorf("%+v: stands still %t", c, got)
+		}
+	}
+	for _, workers := range []int{1, 2} {
+		s := newTestScaling(&fakeScalingStore{workers: workers, examples: 10}, "sgd")
+		s.still.batchGrows, s.step.global = true, 10
+		if s.plan(kvstore.PushOptions{}, 64, true); s.step.still != (workers == 1) {
+			t.Errorf("with %d workers the step stands still: %t", workers, s.step.still)
 		}
 	}
 }

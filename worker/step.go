@@ -35,7 +35,12 @@ func (t *Trainer) run(ctx context.Context, counts []int, kind runKind) error {
 	begin := time.Now()
 	t.final.begin()
 	t.sums.prepare(kind)
-	waited, err := t.runOnAll(ctx, kind)
+	var waited time.Duration
+	if len(t.devices.units) == 1 {
+		waited, err = t.runOn(ctx, 0, kind)
+	} else {
+		waited, err = t.runOnAll(ctx, kind)
+	}
 	if err != nil {
 		return err
 	}
@@ -60,15 +65,13 @@ func (t *Trainer) run(ctx context.Context, counts []int, kind runKind) error {
 const runShift = 40
 
 // runOnAll makes a run on all units at the same time, and returns how long the forward pass of the
-// first one waited for new values. With one unit it starts no goroutine.
+// first one waited for new values. It is a function of its own so that a run on one unit allocates
+// nothing of it.
 func (t *Trainer) runOnAll(ctx context.Context, kind runKind) (waited time.Duration, err error) {
-	if len(t.devices.units) == 1 {
-		return t.runOn(ctx, 0, kind)
-	}
-	group, ctx := errgroup.WithContext(ctx)
+	group, running := errgroup.WithContext(ctx)
 	for u := range t.devices.units {
 		group.Go(func() error {
-			w, err := t.runOn(ctx, u, kind)
+			w, err := t.runOn(running, u, kind)
 			if u == 0 {
 				waited = w
 			}
@@ -186,7 +189,7 @@ func (t *Trainer) weigh(of amount) {
 	t.contribution.weigh(of)
 	t.norm.read(t.cfg.Store)
 	t.exchange.pusher = t.contribution.plain
-	if t.norm.due(t.steps, t.cfg.Store.NumWorkers(), t.cfg.Store) {
+	if t.norm.due(t.steps, t.cfg.Store) {
 		t.exchange.pusher, t.norm.phase = t.contribution.measuring, measured
 	}
 }
