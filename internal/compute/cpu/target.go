@@ -21,13 +21,7 @@ func (e *Executor) softCrossEntropy(o *plan.Op) (kernel, error) {
 				if b >= there || !op.CountsSoft(targets) {
 					continue
 				}
-				lse, sum := logSumExp(row), 0.0
-				for k, v := range targets {
-					if v != 0 {
-						sum += float64(v) * (lse - float64(row[k]))
-					}
-				}
-				e.doubles[b], e.doubles[rows+b] = sum, 1
+				e.doubles[b], e.doubles[rows+b] = softLoss(row, targets), 1
 			}
 		})
 		return then(func() {
@@ -36,6 +30,33 @@ func (e *Executor) softCrossEntropy(o *plan.Op) (kernel, error) {
 			loss[0] = e.meanOfRows(rows)
 		})
 	}}, nil
+}
+
+// softLoss is the loss of a row.
+func softLoss(row, targets []float32) float64 {
+	lse, sum := logSumExp(row), 0.0
+	for k, v := range targets {
+		if v != 0 {
+			sum += float64(v) * (lse - float64(row[k]))
+		}
+	}
+	return sum
+}
+
+// softLossGrad sets out to share times the gradient of a row.
+func softLossGrad(out, row, targets []float32, share float64) {
+	all := op.Sum(targets)
+	if len(row) <= fewClasses {
+		var room [fewClasses]float64
+		for k, p := range softmaxOf(room[:0], row) {
+			out[k] = float32(share * (all*p - float64(targets[k])))
+		}
+		return
+	}
+	lse := logSumExp(row)
+	for k, v := range row {
+		out[k] = float32(share * (all*math.Exp(float64(v)-lse) - float64(targets[k])))
+	}
 }
 
 // meanOfRows is the sum of the first half of doubles by that of the second, a number of rows each;
@@ -62,18 +83,7 @@ func (e *Executor) softCrossEntropyGrad(o *plan.Op) (kernel, error) {
 					clear(out)
 					continue
 				}
-				all := op.Sum(targets)
-				if c <= fewClasses {
-					var room [fewClasses]float64
-					for k, p := range softmaxOf(room[:0], row) {
-						out[k] = float32(share * (all*p - float64(targets[k])))
-					}
-					continue
-				}
-				lse := logSumExp(row)
-				for k, v := range row {
-					out[k] = float32(share * (all*math.Exp(float64(v)-lse) - float64(targets[k])))
-				}
+				softLossGrad(out, row, targets, share)
 			}
 		})
 		return then(func() {
@@ -94,17 +104,10 @@ func (e *Executor) binaryCrossEntropy(o *plan.Op) (kernel, error) {
 		var there int
 		each := e.split(rows, expGrain(c), func(lo, hi int) {
 			for b := lo; b < hi; b++ {
-				sum, count := 0.0, 0.0
+				e.doubles[b], e.doubles[rows+b] = 0, 0
 				if b < there {
-					row := x[b*c : (b+1)*c]
-					for k, target := range t[b*c : (b+1)*c] {
-						if op.CountsBinary(target) {
-							sum += op.BinaryTerm(float64(row[k]), float64(target), op.PosWeight(weights, k))
-							count++
-						}
-					}
+					e.doubles[b], e.doubles[rows+b] = binaryLoss(x[b*c:(b+1)*c], t[b*c:(b+1)*c], weights)
 				}
-				e.doubles[b], e.doubles[rows+b] = sum, count
 			}
 		})
 		return then(func() {
@@ -113,6 +116,27 @@ func (e *Executor) binaryCrossEntropy(o *plan.Op) (kernel, error) {
 			loss[0] = e.meanOfRows(rows)
 		})
 	}}, nil
+}
+
+// binaryLoss is the loss of a row, and how many of its targets count.
+func binaryLoss(row, targets, weights []float32) (sum, count float64) {
+	for k, target := range targets {
+		if op.CountsBinary(target) {
+			sum += op.BinaryTerm(float64(row[k]), float64(target), op.PosWeight(weights, k))
+			count++
+		}
+	}
+	return sum, count
+}
+
+// binaryLossGrad sets out to share times the gradient of a row.
+func binaryLossGrad(out, row, targets, weights []float32, share float64) {
+	for k, target := range targets {
+		out[k] = 0
+		if op.CountsBinary(target) {
+			out[k] = float32(share * op.BinarySlope(float64(row[k]), float64(target), op.PosWeight(weights, k)))
+		}
+	}
 }
 
 func (e *Executor) binaryCrossEntropyGrad(o *plan.Op) (kernel, error) {
@@ -137,12 +161,7 @@ func (e *Executor) binaryCrossEntropyGrad(o *plan.Op) (kernel, error) {
 					clear(out)
 					continue
 				}
-				for k, target := range t[b*c : (b+1)*c] {
-					out[k] = 0
-					if op.CountsBinary(target) {
-						out[k] = float32(share * op.BinarySlope(float64(row[k]), float64(target), op.PosWeight(weights, k)))
-					}
-				}
+				binaryLossGrad(out, row, t[b*c:(b+1)*c], weights, share)
 			}
 		})
 		return then(func() {

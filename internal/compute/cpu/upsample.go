@@ -44,13 +44,17 @@ func (e *Executor) upsampleGrad(o *plan.Op) (kernel, error) {
 				sums.sum(dx.Part(n*xs[2]*xRow, (n+1)*xs[2]*xRow), func(image []float32) {
 					clear(image)
 					for i := range ys[2] {
-						row := dy.Part((n*ys[2]+i)*yRow, (n*ys[2]+i+1)*yRow)
-						for j := range ys[3] {
-							addTo(image[(i/scale)*xRow+j/scale*c:][:c], row.Part(j*c, (j+1)*c))
-						}
+						addSquares(image[(i/scale)*xRow:][:xRow], dy.Part((n*ys[2]+i)*yRow, (n*ys[2]+i+1)*yRow), scale, c)
 					}
 				})
 			}
 		}))
 	}}, nil
+}
+
+// addSquares adds each pixel of a row, of c channels, to the pixel of dst whose square it is in.
+func addSquares(dst []float32, row f32.Array, scale, c int) {
+	for j := range len(dst) / c * scale {
+		addTo(dst[j/scale*c:][:c], row.Part(j*c, (j+1)*c))
+	}
 }

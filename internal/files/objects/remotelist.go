@@ -208,24 +208,7 @@ func (l *remoteList) parallel(ctx context.Context, parts []listPart) error {
 			order = append(order, p.folder)
 		}
 	}
-	// Folders begin in order, so that the one whose turn it is has always begun.
-	turns := make(chan struct{}, listersAtOnce)
-	all.Go(func() {
-		for _, folder := range order {
-			list := lists[folder]
-			select {
-			case turns <- struct{}{}:
-				all.Go(func() {
-					defer func() { <-turns }()
-					defer close(list.pages)
-					list.err = l.listFolder(ctx, folder, list.pages)
-				})
-			case <-ctx.Done():
-				list.err = context.Cause(ctx)
-				close(list.pages)
-			}
-		}
-	})
+	all.Go(func() { l.listFolders(ctx, &all, order, lists) })
 	for _, p := range parts {
 		var err error
 		switch list := lists[p.folder]; {
@@ -239,6 +222,26 @@ func (l *remoteList) parallel(ctx context.Context, parts []listPart) error {
 		}
 	}
 	return nil
+}
+
+// listFolders lists folders at once, but not too many. They begin in order, so that the one whose
+// turn it is has always begun. all waits for what it starts.
+func (l *remoteList) listFolders(ctx context.Context, all *sync.WaitGroup, order []string, lists map[string]*folderList) {
+	turns := make(chan struct{}, listersAtOnce)
+	for _, folder := range order {
+		list := lists[folder]
+		select {
+		case turns <- struct{}{}:
+			all.Go(func() {
+				defer func() { <-turns }()
+				defer close(list.pages)
+				list.err = l.listFolder(ctx, folder, list.pages)
+			})
+		case <-ctx.Done():
+			list.err = context.Cause(ctx)
+			close(list.pages)
+		}
+	}
 }
 
 // listFolder sends the pages of a folder.

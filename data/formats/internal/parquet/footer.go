@@ -122,17 +122,7 @@ func parseFooter(b []byte, size int64) (*footer, error) {
 			t.list(kind, func(kind byte) { f.groups = append(f.groups, t.group(kind, size)) })
 		case 5:
 			t.list(kind, func(kind byte) {
-				var key, value string
-				t.object(kind, func(id int, kind byte) {
-					switch id {
-					case 1:
-						key = string(t.binary(kind))
-					case 2:
-						value = string(t.binary(kind))
-					default:
-						t.skip(kind)
-					}
-				})
+				key, value := t.note(kind)
 				f.notes[key] = value
 			})
 		case 8:
@@ -149,6 +139,21 @@ func parseFooter(b []byte, size int64) (*footer, error) {
 		return nil, errEncrypted
 	}
 	return f, nil
+}
+
+// note reads a pair of texts.
+func (t *thrift) note(kind byte) (key, value string) {
+	t.object(kind, func(id int, kind byte) {
+		switch id {
+		case 1:
+			key = string(t.binary(kind))
+		case 2:
+			value = string(t.binary(kind))
+		default:
+			t.skip(kind)
+		}
+	})
+	return key, value
 }
 
 func (t *thrift) element(kind byte) element {
@@ -172,16 +177,7 @@ func (t *thrift) element(kind byte) element {
 		case 10:
 			t.object(kind, func(id int, kind byte) {
 				e.logical = id
-				t.object(kind, func(field int, kind byte) {
-					switch {
-					case id == logicalDecimal && field == 1:
-						e.scale = t.int32(kind)
-					case id == logicalInteger && field == 2:
-						e.unsigned = !t.bool(kind)
-					default:
-						t.skip(kind)
-					}
-				})
+				t.logical(kind, &e)
 			})
 		default:
 			t.skip(kind)
@@ -191,6 +187,20 @@ func (t *thrift) element(kind byte) element {
 		t.fail("column %q has %d children and values of length %d", e.name, e.children, e.length)
 	}
 	return e
+}
+
+// logical reads what belongs to an element's logical type.
+func (t *thrift) logical(kind byte, e *element) {
+	t.object(kind, func(field int, kind byte) {
+		switch {
+		case e.logical == logicalDecimal && field == 1:
+			e.scale = t.int32(kind)
+		case e.logical == logicalInteger && field == 2:
+			e.unsigned = !t.bool(kind)
+		default:
+			t.skip(kind)
+		}
+	})
 }
 
 // group reads a row group of a file with so many bytes before its footer.
