@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -126,5 +127,38 @@ func TestPlansHaveEveryAct(t *testing.T) {
 		if seen[kind] == 0 {
 			t.Errorf("no plan has the act %q", kind)
 		}
+	}
+}
+
+// Rewrites has every combination of what may have been.
+func TestRewritesCombine(t *testing.T) {
+	var got []string
+	for rests := range Rewrites([]string{"[a: ok] [b: ok]", "x", "[c: no]"}, regexp.MustCompile(`\[\w: (ok)\]`), "later", "refused") {
+		got = append(got, strings.Join(rests, "/"))
+	}
+	slices.Sort(got)
+	want := []string{"[a: later] [b: later]/x/[c: no]", "[a: later] [b: ok]/x/[c: no]", "[a: later] [b: refused]/x/[c: no]",
+		"[a: ok] [b: later]/x/[c: no]", "[a: ok] [b: ok]/x/[c: no]", "[a: ok] [b: refused]/x/[c: no]",
+		"[a: refused] [b: later]/x/[c: no]", "[a: refused] [b: ok]/x/[c: no]", "[a: refused] [b: refused]/x/[c: no]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A difference can come from acts of one group, and not from those of a later one.
+func TestDifferencesComeFromEarlierActs(t *testing.T) {
+	p := &Plan{Groups: [][]Act{{{Kind: "link cut"}}, {{Kind: "link cut"}, {Kind: "ctl", Command: Command{Do: "scale"}}}}}
+	link, scale := []string{"link cut"}, []string{"scale"}
+	for part, want := range map[int]bool{0: false, 1: false, 2: true, 3: true} {
+		was := []string{"0", "1", "2", "3", "4"}
+		is := slices.Clone(was)
+		is[part] = "x"
+		d := &Difference{Plan: p, Was: was, Is: is}
+		if got := d.Together(link, scale); got != want || d.Part() != part {
+			t.Errorf("parted at rest %d of %d: got %t, want %t", d.Part(), part, got, want)
+		}
+	}
+	if d := (&Difference{Plan: p}); !d.Together(link, scale) || d.Together(scale, link) {
+		t.Error("a difference of which the text is not known: want one of the link before the scale, and none of the scale before the link")
 	}
 }
