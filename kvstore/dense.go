@@ -147,7 +147,7 @@ func (d *densePath) push(ctx context.Context, by *PushOptions, t trip, e Entry) 
 // learnLimits pulls if this worker judges norms and its copy of the guard's limits is too old. A
 // program that pulls what it pushes never needs this.
 func (d *densePath) learnLimits(ctx context.Context, verb string, k *key) error {
-	if !d.rules.judgesNorms(d.rules.compressionOf(k)) || k.answers.limitsUsable() {
+	if !k.limited() || !d.rules.judgesNorms(d.rules.compressionOf(k)) || k.answers.limitsUsable() {
 		return nil
 	}
 	return d.settle(ctx, verb, k)
@@ -166,7 +166,7 @@ func (d *densePath) prepare(p *densePush, k *key, by *PushOptions, t trip, e *En
 	if err != nil {
 		return err
 	}
-	as := encoding{d.rules, k, c, t.verb, by.Weight, round}
+	as := &encoding{d.rules, k, c, t.verb, by.Weight, round}
 	if err := p.gradient.fill(as, e.Grads); err != nil {
 		return err
 	}
@@ -174,16 +174,13 @@ func (d *densePath) prepare(p *densePush, k *key, by *PushOptions, t trip, e *En
 	p.into = p.answers.prepare(k, e.Outs, &p.discarded, c.answerCodec(), t.pull)
 	p.placement = d.copies.placement.version.Load()
 	p.op.verb, p.op.round = t.verb, round
-	head := wire.Push{Round: round, Weight: by.Weight, Codec: as.codec(), Answer: t.pull, AnswerCodec: c.answerCodec(), WaitMillis: d.cfg.waitMillis(),
-		Counted: by.Counted && !k.auxiliary, Examples: examples, Step: step}
 	summed := t.pull && d.sumsWithinHost(c, step)
 	for i := range p.heads {
-		h := &p.heads[i]
-		*h = head
-		h.Origin, h.N = k.origin(i, p.seq), k.shards[i].Length
-		p.gradient.describe(i, h)
+		p.heads[i] = wire.Push{Origin: k.origin(i, p.seq), Round: round, Weight: by.Weight, Codec: as.codec(), N: k.shards[i].Length,
+			Answer: t.pull, AnswerCodec: c.answerCodec(), WaitMillis: d.cfg.waitMillis(), Counted: by.Counted && !k.auxiliary, Examples: examples, Step: step}
+		p.gradient.describe(i, &p.heads[i])
 		p.route(d.host, k, i, summed)
-		head.Step.MicroSqr = 0 // the first shard has the key's
+		step.MicroSqr = 0 // the first shard has the key's
 	}
 	return nil
 }

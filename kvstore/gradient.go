@@ -65,7 +65,7 @@ func (e *encoding) codec() uint8 {
 }
 
 // fill fills the payloads with the devices' sum. After an error the residuals are as before.
-func (g *gradient) fill(e encoding, grads [][]float32) error {
+func (g *gradient) fill(e *encoding, grads [][]float32) error {
 	again := g.encoded && e.k.residuals().using == e.c.forResiduals()
 	if !again {
 		clear(g.plain)
@@ -73,19 +73,19 @@ func (g *gradient) fill(e encoding, grads [][]float32) error {
 	}
 	switch {
 	case again && e.eachDevice():
-		g.send(&e, g.sum)
+		g.send(e, g.sum)
 	case again:
 		for i := range g.payloads {
 			g.payloads[i][0] = g.codes[i].Bytes(g.lengths[i])
 		}
 	case e.c.codec() == wire.CodecFloat32:
-		g.send(&e, sumOf(grads, &g.sum))
+		g.send(e, sumOf(grads, &g.sum))
 	case e.eachDevice():
-		if err := g.compressDevices(&e, grads); err != nil {
+		if err := g.compressDevices(e, grads); err != nil {
 			return err
 		}
 	default:
-		if err := g.compress(&e, sumOf(grads, &g.sum)); err != nil {
+		if err := g.compress(e, sumOf(grads, &g.sum)); err != nil {
 			return err
 		}
 	}

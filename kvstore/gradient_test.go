@@ -11,11 +11,11 @@ import (
 )
 
 // newEncoding returns the encoding of a key of two shards, of two values each.
-func newEncoding(c Compression) encoding {
+func newEncoding(c Compression) *encoding {
 	cfg := &settings{native: buffer.LittleEndian, logger: slog.New(slog.DiscardHandler)}
 	k := newKey(&keyEnv{settings: cfg}, &wire.KeyPlan{Name: "x", Form: wire.FormDense, Size: 4, Shards: []wire.ShardPlace{{Length: 2}, {Offset: 2, Length: 2}}})
 	rules := newRoundRules(cfg, func() int { return 0 }, func() bool { return false })
-	return encoding{rules: rules, k: k, c: c.withDefaults(), verb: "push", weight: 1}
+	return &encoding{rules: rules, k: k, c: c.withDefaults(), verb: "push", weight: 1}
 }
 
 // payloads copies what a gradient sends.
