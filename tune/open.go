@@ -157,7 +157,7 @@ func (s *Study) readLog() (r reading, err error) {
 		if err := s.l.applyEvent(e, false); err != nil {
 			return err
 		}
-		s.observer.note(s.l, e)
+		s.page.note(s.l, e)
 		return nil
 	})
 	return r, err
@@ -346,7 +346,7 @@ func (s *Study) Close() error {
 	s.show()
 	err = errors.Join(err, s.audience.close(s.l))
 	s.mu.Unlock()
-	s.closePage()
+	s.page.close()
 	err = errors.Join(err, s.checkpoints.close())
 	s.log.release()
 	return err

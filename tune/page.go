@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/paragon-train/paragon/internal/observe/page"
@@ -14,17 +15,52 @@ import (
 // pageStates are the states of trials in the order of the page.
 var pageStates = []State{Running, Pending, Paused, Completed, Pruned, Failed, Stopped}
 
-// listenPage starts to serve Config.StatusListen, without a study yet.
-func listenPage(cfg *Config) (*searchpage.Page, error) {
+// A studyPage is the page that a study serves at Config.StatusListen. The methods of a nil page do
+// nothing.
+type studyPage struct {
+	page     *searchpage.Page
+	observer pageObserver
+}
+
+// newStudyPage starts to serve a page, without a study yet, and has it told of events. It is nil if
+// the config asks for none.
+func newStudyPage(cfg *Config) (*studyPage, error) {
+	if cfg.StatusListen == "" {
+		return nil, nil
+	}
 	c := searchpage.Config{Listen: cfg.StatusListen, Name: cfg.Name, Scheduler: typeOf(cfg.Scheduler, FIFO{}), Suggester: typeOf(cfg.Suggester, Random{}), Params: pageParams(cfg), Logger: cfg.Logger}
 	for _, s := range pageStates {
 		c.States = append(c.States, string(s))
 	}
-	p, err := searchpage.Listen(c)
+	page, err := searchpage.Listen(c)
 	if err != nil {
 		return nil, fmt.Errorf("tune: config: StatusListen %q: %w", cfg.StatusListen, err)
 	}
+	p := &studyPage{page, pageObserver{cfg: cfg, notes: &page.Notes}}
+	cfg.Observers = append(slices.Clip(cfg.Observers), &p.observer)
 	return p, nil
+}
+
+// note takes note of an event that is read from the log.
+func (p *studyPage) note(v View, e *Event) {
+	if p != nil {
+		p.observer.note(v, e)
+	}
+}
+
+// show shows a study, which is open, and logs the link.
+func (p *studyPage) show(s *Study) {
+	if p != nil {
+		link := p.page.Show(&pageStudy{study: s, params: uniqueParams(s.cfg.shown())})
+		s.logger.Info(fmt.Sprintf("live page of the search: %s (works once)", link))
+	}
+}
+
+// close ends the page.
+func (p *studyPage) close() {
+	if p != nil {
+		_ = p.page.Close()
+	}
 }
 
 // A pageStudy is a study as its page asks for it.

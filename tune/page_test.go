@@ -77,7 +77,7 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	for range 3 {
 		runOne(t, s)
 	}
-	p := s.page
+	p := s.page.page
 	news := p.News()
 	if len(news.Rows) != 3 {
 		t.Fatalf("the first news have %d trials, want 3", len(news.Rows))
@@ -102,7 +102,7 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	for range 3 {
 		runOne(t, bounded)
 	}
-	bound := bounded.page.News()
+	bound := bounded.page.page.News()
 	if got := bound.Progress; !reflect.DeepEqual(got.Trial, []int{0, 0, 1, 1}) {
 		t.Errorf("with values up to 6.2 the best so far grew by %+v, want two of trial 0 and two of trial 1", got)
 	}
@@ -122,7 +122,7 @@ func TestStatusPageTellsEveryTrialAndWhyItEnded(t *testing.T) {
 	if _, err := two.Tell(trial.Number, 1, map[string]float64{"accuracy": 0.5, "latency": 1, "memory": math.NaN(), "recall": 1}); err != nil {
 		t.Fatal(err)
 	}
-	several := two.page.News()
+	several := two.page.page.News()
 	if got, want := several.Summary.Further, " and smallest latency, with memory <= 12 and recall >= 0.5"; got != want {
 		t.Errorf("the goal ends in %q, want %q", got, want)
 	}
@@ -184,19 +184,19 @@ func TestStatusPageTellsHowTrialsAreExpectedToEnd(t *testing.T) {
 			}
 		}
 	}
-	rows := s.page.News().Rows
+	rows := s.page.page.News().Rows
 	const why = "seer: 0.35 expected at step 9 (80 %: 0.25 to 1); a chance of 2 % to end as well as the best, trial 0 with 0.9, and the bound is 10 %"
 	if x := rows[1]; x.Rule != why || x.StopStep != 2 || !math.IsNaN(x.StopValue) || !math.IsNaN(x.StopBound) {
 		t.Errorf("the stopped trial has rule %q, step %d, value %v and bound %v; want %q at step 2, which has the values in it", x.Rule, x.StopStep, x.StopValue, x.StopBound, why)
 	}
 	for n, want := range []*page.SearchForecast{nil, {Step: 9, Mean: 0.35, Low: 0.25, High: 1}, {Step: 9, Mean: 0.6, Low: 0.5, High: 1}} {
-		c, _ := s.page.Curve(n)
-		d, _ := s.page.Detail(n)
+		c, _ := s.page.page.Curve(n)
+		d, _ := s.page.page.Detail(n)
 		if !reflect.DeepEqual(c.Forecast, want) || !reflect.DeepEqual(d.Metrics[0].Forecast, want) || d.Metrics[1].Forecast != nil {
 			t.Errorf("trial %d, which is %s, has forecasts %+v on its curve, %+v on the metric and %+v on another; want %+v, the same, and none", n, d.State, c.Forecast, d.Metrics[0].Forecast, d.Metrics[1].Forecast, want)
 		}
 	}
-	d, _ := s.page.Detail(1)
+	d, _ := s.page.page.Detail(1)
 	if last := d.History[2]; last.Rule != why || last.Action != "stop" || last.Value != 0.25 || last.Competitors != nil || !math.IsNaN(float64(last.Bound)) {
 		t.Errorf("the note of the decision is %+v, want the reason %q alone", last, why)
 	}
@@ -228,11 +228,11 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 		defer close(watched)
 		seen = make(map[int]page.SearchRow)
 		for ctx.Err() == nil {
-			for _, x := range s.page.News().Rows {
+			for _, x := range s.page.page.News().Rows {
 				seen[x.Number] = x
 			}
-			_, _ = s.page.Detail(len(seen) / 2)
-			_, _ = s.page.Curve(len(seen) / 2)
+			_, _ = s.page.page.Detail(len(seen) / 2)
+			_, _ = s.page.page.Curve(len(seen) / 2)
 		}
 	}()
 	if err := newDriver(s, nil, nil).drive(t.Context()); err != nil {
@@ -240,7 +240,7 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 	}
 	cancel()
 	<-watched
-	for _, x := range s.page.News().Rows {
+	for _, x := range s.page.page.News().Rows {
 		seen[x.Number] = x
 	}
 	if len(seen) != trials {
@@ -255,7 +255,7 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	if news := s.page.News(); !news.Summary.Over {
+	if news := s.page.page.News(); !news.Summary.Over {
 		t.Error("a search that is closed is not over on its page")
 	}
 }
@@ -272,11 +272,11 @@ func TestStatusPageKnowsTheLogOfAResumedSearch(t *testing.T) {
 	cfg.Resume = ResumeAuto
 	s = studyWithPage(t, cfg)
 	runOne(t, s)
-	news := s.page.News()
+	news := s.page.page.News()
 	if len(news.Rows) != 2 || news.Rows[0].StopBound != 5 || len(news.Progress.Trial) != 5 || news.Progress.Trial[0] != 0 {
 		t.Errorf("the news of a resumed search are %+v", news)
 	}
-	if d, ok := s.page.Detail(0); !ok || len(d.History) != 4 || d.History[2].Bound != 5 {
+	if d, ok := s.page.page.Detail(0); !ok || len(d.History) != 4 || d.History[2].Bound != 5 {
 		t.Errorf("the details of a trial from before are %+v, %v", d, ok)
 	}
 }

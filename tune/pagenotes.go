@@ -24,11 +24,8 @@ type pageObserver struct {
 func (p *pageObserver) Observe(v View, e Event) { p.note(v, &e) }
 
 // note takes note of an event. The study's mu is held, or it does not run yet and is read from its
-// log. A nil observer takes none.
+// log.
 func (p *pageObserver) note(v View, e *Event) {
-	if p == nil {
-		return
-	}
 	n := newNote(e)
 	switch e.Kind {
 	case EventOpen, EventHalt:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/paragon-train/paragon/internal/files/scratch"
 	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
-	"github.com/paragon-train/paragon/tune/internal/searchpage"
 )
 
 // A Study is one search that the caller drives: Ask returns the next trial to run, Tell takes
@@ -45,9 +43,8 @@ type Study struct {
 	// onEvent is told of each event, before it is on the disk.
 	onEvent func(*Event)
 
-	// page is nil if none is served, and so is observer, which tells it of events.
-	page     *searchpage.Page
-	observer *pageObserver
+	// page is nil if none is served.
+	page *studyPage
 }
 
 // NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
@@ -79,17 +76,17 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	defer func() {
 		if err != nil {
 			s.log.release()
-			s.closePage()
+			s.page.close()
 		}
 	}()
-	if err := s.openPage(); err != nil {
+	if s.page, err = newStudyPage(&s.cfg); err != nil {
 		return nil, err
 	}
 	s.audience = audience{study: s.cfg.Name, observers: s.cfg.Observers, logger: s.logger}
 	if err := s.open(); err != nil {
 		return nil, err
 	}
-	s.showPage()
+	s.page.show(s)
 	return s, nil
 }
 
@@ -101,34 +98,6 @@ func (s *Study) chooseScheduler() {
 		log = s.log.path()
 	}
 	s.cfg.chooseScheduler(s.log.fsys, log)
-}
-
-// openPage begins to serve Config.StatusListen, and has it told of events.
-func (s *Study) openPage() (err error) {
-	if s.cfg.StatusListen == "" {
-		return nil
-	}
-	if s.page, err = listenPage(&s.cfg); err != nil {
-		return err
-	}
-	s.observer = &pageObserver{cfg: &s.cfg, notes: &s.page.Notes}
-	s.cfg.Observers = append(slices.Clip(s.cfg.Observers), s.observer)
-	return nil
-}
-
-// showPage shows the study, which is open, on its page.
-func (s *Study) showPage() {
-	if s.page != nil {
-		link := s.page.Show(&pageStudy{study: s, params: uniqueParams(s.cfg.shown())})
-		s.logger.Info(fmt.Sprintf("live page of the search: %s (works once)", link))
-	}
-}
-
-// closePage ends the page, if there is one.
-func (s *Study) closePage() {
-	if s.page != nil {
-		_ = s.page.Close()
-	}
 }
 
 // chooseScheduler sets Scheduler to the default, unless the study began with FIFO. log is the path

@@ -90,34 +90,11 @@ func (s *cmaState) tell(points [][]float64) {
 	w, muEff, cSigma, dSigma, cc, c1, cMu := cmaWeights(s.d, len(points))
 	n := float64(s.d)
 	s.generation++
-	far := math.Sqrt(n) + 2*n/(n+2)
-	ys, lengths := make([][]float64, len(points)), make([]float64, len(points))
-	step := make([]float64, s.d)
-	for k, x := range points {
-		y := make([]float64, s.d)
-		for i := range y {
-			if y[i] = (x[i] - s.mean[i]) / s.sigma; math.IsNaN(x[i]) {
-				y[i] = 0
-			}
-		}
-		lengths[k] = norm2(s.whiten(y))
-		if lengths[k] > far {
-			for i := range y {
-				y[i] *= far / lengths[k]
-			}
-			lengths[k] = far
-		}
-		ys[k] = y
-		if w[k] > 0 {
-			for i := range y {
-				step[i] += w[k] * y[i]
-			}
-		}
+	p := s.fold(points, w)
+	for i := range p.step {
+		s.mean[i] = min(max(s.mean[i]+s.sigma*p.step[i], 0), 1)
 	}
-	for i := range step {
-		s.mean[i] = min(max(s.mean[i]+s.sigma*step[i], 0), 1)
-	}
-	white := s.whiten(step)
+	white := s.whiten(p.step)
 	for i := range s.ps {
 		s.ps[i] = (1-cSigma)*s.ps[i] + math.Sqrt(cSigma*(2-cSigma)*muEff)*white[i]
 	}
@@ -128,20 +105,69 @@ func (s *cmaState) tell(points [][]float64) {
 		h = 1
 	}
 	for i := range s.pc {
-		s.pc[i] = (1-cc)*s.pc[i] + h*math.Sqrt(cc*(2-cc)*muEff)*step[i]
+		s.pc[i] = (1-cc)*s.pc[i] + h*math.Sqrt(cc*(2-cc)*muEff)*p.step[i]
 	}
 	total := 0.0
 	for k := range w {
 		total += w[k]
 	}
-	keep := 1 + c1*(1-h)*cc*(2-cc) - c1 - cMu*total
+	s.adapt(p, w, 1+c1*(1-h)*cc*(2-cc)-c1-cMu*total, c1, cMu)
+	s.sigma *= math.Exp(min(1, cSigma/dSigma*(length/chi-1)))
+	s.sigma = min(s.sigma, 0.6)
+	s.decompose()
+}
+
+// A cmaPopulation is a population as steps from the mean, in units of sigma.
+type cmaPopulation struct {
+	// ys are the steps, best first, and lengths their whitened lengths.
+	ys      [][]float64
+	lengths []float64
+	// step is the weighted mean of the steps with positive weights.
+	step []float64
+}
+
+// fold makes steps of points. One that is too far is shortened, and a value that a point does not
+// have (NaN) is no step.
+func (s *cmaState) fold(points [][]float64, w []float64) *cmaPopulation {
+	n := float64(s.d)
+	far := math.Sqrt(n) + 2*n/(n+2)
+	p := &cmaPopulation{make([][]float64, len(points)), make([]float64, len(points)), make([]float64, s.d)}
+	for k, x := range points {
+		y := make([]float64, s.d)
+		for i := range y {
+			if y[i] = (x[i] - s.mean[i]) / s.sigma; math.IsNaN(x[i]) {
+				y[i] = 0
+			}
+		}
+		length := norm2(s.whiten(y))
+		if length > far {
+			for i := range y {
+				y[i] *= far / length
+			}
+			length = far
+		}
+		p.ys[k], p.lengths[k] = y, length
+		if w[k] <= 0 {
+			continue
+		}
+		for i := range y {
+			p.step[i] += w[k] * y[i]
+		}
+	}
+	return p
+}
+
+// adapt is the update of the covariance by its path (c1) and the population (cMu). The covariance
+// before counts by keep.
+func (s *cmaState) adapt(p *cmaPopulation, w []float64, keep, c1, cMu float64) {
+	n := float64(s.d)
 	for i := range s.d {
 		for j := range i + 1 {
 			v := keep*s.c.At(i, j) + c1*s.pc[i]*s.pc[j]
-			for k, y := range ys {
+			for k, y := range p.ys {
 				wk := w[k]
 				if wk < 0 {
-					wk *= n / max(lengths[k]*lengths[k], 1e-12)
+					wk *= n / max(p.lengths[k]*p.lengths[k], 1e-12)
 				}
 				v += cMu * wk * y[i] * y[j]
 			}
@@ -149,9 +175,6 @@ func (s *cmaState) tell(points [][]float64) {
 			s.c.Set(j, i, v)
 		}
 	}
-	s.sigma *= math.Exp(min(1, cSigma/dSigma*(length/chi-1)))
-	s.sigma = min(s.sigma, 0.6)
-	s.decompose()
 }
 
 // decompose sets B and D from C.

@@ -125,13 +125,14 @@ func (f *foretelling) propose(v tune.View, given []float64, rng *rand.Rand) []fl
 		bests[i] = -bests[i]
 	}
 	predictor := process.Predictor()
-	return f.g.search(f.m, bests, func(x []float64) ([]float64, float64) {
+	at := func(x []float64) ([]float64, float64) {
 		means, sd := predictor.At(x)
 		for i := range means {
 			means[i] = -means[i]
 		}
 		return means, sd
-	}, f.g.weigh(v, f.m, f.done), f.done, given, nil, rng)
+	}
+	return f.g.search(&hunt{m: f.m, bests: bests, at: at, price: f.g.weigh(v, f.m, f.done), given: given, rng: rng}, f.done)
 }
 
 // foretold chooses between GP and TPE as Suggest does.

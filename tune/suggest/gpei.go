@@ -221,10 +221,11 @@ func (g *GP) propose(v tune.View, s *model, recs []record, given []float64, rng 
 		near = s.bestUnder(data, given)
 	}
 	predictor := process.predictor()
-	return g.search(s, process.least(), func(x []float64) ([]float64, float64) {
+	at := func(x []float64) ([]float64, float64) {
 		sd := predictor.at(x)
 		return predictor.means, sd
-	}, g.weigh(v, s, done), data, given, near, rng)
+	}
+	return g.search(&hunt{m: s, bests: process.least(), at: at, price: g.weigh(v, s, done), given: given, near: near, rng: rng}, data)
 }
 
 // bestUnder is the point of the best trial that has the given values, in the unit cube; nil if
@@ -283,71 +284,97 @@ func logImprovement(best, mean, sd float64) float64 {
 	return math.Log(sd) - 0.5*z*z - logSqrt2Pi - 2*math.Log(-z) + math.Log1p(-3/(z*z))
 }
 
+// A hunt is a search for the most promising point of the unit cube.
+type hunt struct {
+	m *model
+	// at returns the means to make small, one for each of bests, and the standard deviation.
+	bests []float64
+	at    func(x []float64) ([]float64, float64)
+	price *weighing
+	// given are the values that are fixed. Unless near is nil, numbers are within gpReach of
+	// it, except those of candidates around the best trials.
+	given, near []float64
+	rng         *rand.Rand
+
+	terms []float64
+	seen  []candidate
+}
+
+// A candidate is a point that a hunt has looked at: u in the unit cube, x in values, v how
+// promising it is.
+type candidate struct {
+	u, x []float64
+	v    float64
+}
+
+// look looks at a point.
+func (h *hunt) look(u []float64) candidate {
+	x := h.m.fromUnit(u, h.given)
+	in := h.m.encode(x)
+	means, sd := h.at(in)
+	for i := range h.terms {
+		h.terms[i] = logImprovement(h.bests[i], means[i], sd)
+	}
+	c := candidate{u, x, logSumExp(h.terms) - h.price.at(in)}
+	h.seen = append(h.seen, c)
+	return c
+}
+
 // search looks at candidates all over the space and around the best trials, and refines the most
-// promising ones: at returns the means to make small, one for each of bests, and the standard
-// deviation. Unless near is nil, numbers are within gpReach of it, except those of candidates
-// around the best trials.
-func (g *GP) search(s *model, bests []float64, at func(x []float64) ([]float64, float64), price *weighing, data []*record, given, near []float64, rng *rand.Rand) []float64 {
-	terms := make([]float64, len(bests))
-	value := func(x []float64) float64 {
-		in := s.encode(x)
-		means, sd := at(in)
-		for i := range terms {
-			terms[i] = logImprovement(bests[i], means[i], sd)
-		}
-		return logSumExp(terms) - price.at(in)
-	}
-	type point struct {
-		u, x []float64
-		v    float64
-	}
-	var all []point
-	add := func(u []float64) point {
-		x := s.fromUnit(u, given)
-		pt := point{u, x, value(x)}
-		all = append(all, pt)
-		return pt
-	}
+// promising ones.
+func (g *GP) search(h *hunt, data []*record) []float64 {
+	h.terms = make([]float64, len(h.bests))
 	n := g.Candidates
 	if n <= 0 {
 		n = 500
 	}
 	for range n {
-		u := make([]float64, len(s.dims))
+		u := make([]float64, len(h.m.dims))
 		for i := range u {
-			low, high := s.reach(near, i)
-			u[i] = low + (high-low)*rng.Float64()
+			low, high := h.m.reach(h.near, i)
+			u[i] = low + (high-low)*h.rng.Float64()
 		}
-		add(u)
+		h.look(u)
 	}
-	top := slices.Clone(data)
-	slices.SortStableFunc(top, func(a, b *record) int { return a.compare(b) })
-	for _, r := range top[:min(3, len(top))] {
-		for k := range 30 {
-			add(s.nudge(centre(s.toUnit(r.x)), s.open(r.x, given), []float64{0.1, 0.03, 0.01}[k%3], rng))
-		}
-	}
-	slices.SortStableFunc(all, func(a, b point) int { return cmp.Compare(b.v, a.v) })
-	best := all[0]
-	for _, start := range slices.Clone(all[:min(4, len(all))]) {
-		at, sd := start, 0.08
-		for range 60 {
-			u := s.nudge(at.u, s.open(at.x, given), sd, rng)
-			for i := range u {
-				low, high := s.reach(near, i)
-				u[i] = min(max(u[i], low), high)
-			}
-			if next := add(u); next.v > at.v {
-				at, sd = next, min(sd*1.5, 0.2)
-			} else {
-				sd = max(sd*0.9, 1e-3)
-			}
-		}
-		if at.v > best.v {
+	h.lookAround(data)
+	slices.SortStableFunc(h.seen, func(a, b candidate) int { return cmp.Compare(b.v, a.v) })
+	best := h.seen[0]
+	for _, start := range slices.Clone(h.seen[:min(4, len(h.seen))]) {
+		if at := h.refine(start); at.v > best.v {
 			best = at
 		}
 	}
 	return best.x
+}
+
+// lookAround looks at points around the best trials.
+func (h *hunt) lookAround(data []*record) {
+	top := slices.Clone(data)
+	slices.SortStableFunc(top, func(a, b *record) int { return a.compare(b) })
+	for _, r := range top[:min(3, len(top))] {
+		for k := range 30 {
+			h.look(h.m.nudge(centre(h.m.toUnit(r.x)), h.m.open(r.x, h.given), []float64{0.1, 0.03, 0.01}[k%3], h.rng))
+		}
+	}
+}
+
+// refine climbs from a point by random steps, which grow when one was good and shrink when it was
+// not.
+func (h *hunt) refine(at candidate) candidate {
+	sd := 0.08
+	for range 60 {
+		u := h.m.nudge(at.u, h.m.open(at.x, h.given), sd, h.rng)
+		for i := range u {
+			low, high := h.m.reach(h.near, i)
+			u[i] = min(max(u[i], low), high)
+		}
+		if next := h.look(u); next.v > at.v {
+			at, sd = next, min(sd*1.5, 0.2)
+		} else {
+			sd = max(sd*0.9, 1e-3)
+		}
+	}
+	return at
 }
 
 // reach are the bounds of dim i in the unit cube within gpReach of near; choices, and all dims if

@@ -34,10 +34,11 @@ func TestTheSearchRefinesItsCandidates(t *testing.T) {
 		}
 	}
 	for seed := range uint64(10) {
-		got := (&GP{Candidates: 4}).search(m, []float64{best}, func(x []float64) ([]float64, float64) {
+		at := func(x []float64) ([]float64, float64) {
 			sd := p.at(x)
 			return p.means, sd
-		}, nil, nil, nil, nil, rand.New(rand.NewPCG(seed, 2)))
+		}
+		got := (&GP{Candidates: 4}).search(&hunt{m: m, bests: []float64{best}, at: at, rng: rand.New(rand.NewPCG(seed, 2))}, nil)
 		if v := value(got); v < most-0.3 {
 			t.Errorf("seed %d: got %v with a logarithm of the expected improvement of %.3f, want one near %.3f", seed, got, v, most)
 		}
@@ -53,7 +54,7 @@ func TestSearchStaysWithinReach(t *testing.T) {
 			far := func(x []float64) ([]float64, float64) {
 				return []float64{-math.Abs(x[0]-near[0]) - math.Abs(x[2]-near[2])}, 0.1
 			}
-			got := (&GP{Candidates: 20}).search(m, []float64{0}, far, nil, nil, nil, near, rand.New(rand.NewPCG(seed, 3)))
+			got := (&GP{Candidates: 20}).search(&hunt{m: m, bests: []float64{0}, at: far, near: near, rng: rand.New(rand.NewPCG(seed, 3))}, nil)
 			for _, i := range []int{0, 2} {
 				u := m.toUnit(got)[i]
 				if by := math.Abs(u - near[i]); by < gpReach-0.1 || by > gpReach+1e-9 {
