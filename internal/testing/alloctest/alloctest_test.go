@@ -21,7 +21,8 @@ func TestPerRunCountsWhatTheCodeAllocates(t *testing.T) {
 func TestPerRunForgivesOthersOnce(t *testing.T) {
 	runs := 0
 	got := PerRun(5, func() {
-		if runs++; runs <= 6 { // the first attempt, with its warm-up
+		if runs++; runs <= 6 {
+			// These are the runs of the first attempt, with its warm-up.
 			sink.Store(new([64]byte))
 			runtime.Gosched()
 		}

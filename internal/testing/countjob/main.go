@@ -26,8 +26,9 @@ import (
 const (
 	examples, batch = 400, 5
 	epochs          = 60
-	stepTime        = 20 * time.Millisecond // until the file is there
-	saveSteps       = 10
+	// stepTime is how long a step takes until the file is there.
+	stepTime  = 20 * time.Millisecond
+	saveSteps = 10
 )
 
 func main() {

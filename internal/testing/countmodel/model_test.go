@@ -38,7 +38,8 @@ func TestParametersCountExamples(t *testing.T) {
 	if got := Counts(program); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %d of each", got, epochs)
 	}
-	program.Params()[1].Value[5]++ // a contribution that reached this parameter alone
+	// This contribution reaches one parameter alone.
+	program.Params()[1].Value[5]++
 	if got := Counts(program); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %d of each: one parameter does not count alone", got, epochs)
 	}

@@ -124,7 +124,8 @@ func testConfig(t *testing.T) Config {
 			t.Fatal(err)
 		}
 	}
-	for _, left := range []string{"ckpt", "runs"} { // of runs in the clone
+	for _, left := range []string{"ckpt", "runs"} {
+		// Runs in the clone leave these folders there.
 		if err := os.Mkdir(filepath.Join(root, left), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,8 @@ type Page struct {
 
 // A Step is a block, or a comment that stands for itself.
 type Step struct {
-	Line int // of the fence or of the comment, from 1
+	// Line is the line of the fence or of the comment, from 1.
+	Line int
 
 	// Action is what to do: "block", or the word of the comment: "hosts", "slurm", "run",
 	// "ctrl-c", "wait".
@@ -29,17 +30,23 @@ type Step struct {
 	// Text is what the block or the comment says. Of a block of commands it is the script.
 	Text string
 
-	NotRun     string // the reason; "": it is run
-	Slow       bool
-	File       string // the block is this file
-	Background string // the block runs in another terminal, until it prints a line with this text
+	// NotRun is the reason why the block is not run; empty: it is.
+	NotRun string
+	Slow   bool
+	// File is the file that the block is; empty: it is none.
+	File string
+	// Background says that the block runs in another terminal, until it prints a line with this
+	// text.
+	Background string
 	Exit       int
 	ExitGiven  bool
 	Timeout    time.Duration
 	Replace    [][2]string
 
-	Output     []string // lines to be expected; nil: nothing is compared
-	OutputLine int      // where they begin
+	// Output has the lines to be expected; nil: nothing is compared.
+	Output []string
+	// OutputLine is where they begin.
+	OutputLine int
 }
 
 // commandLanguages are the languages of blocks that are run; other blocks are run in no case.
@@ -67,15 +74,20 @@ func Parse(name, text string) (*Page, error) {
 }
 
 type parser struct {
-	page     *Page
-	lines    []string
-	at       int
-	next     Step  // what the comments before the next block say
-	comments []int // lines of these comments
-	list     bool  // in a list, where text is indented
-	blank    bool  // the line before was blank
-	last     *Step // the last block, if it was run and has no output yet
-	errs     []error
+	page  *Page
+	lines []string
+	at    int
+	// next is what the comments before the next block say.
+	next Step
+	// comments are the lines of these comments.
+	comments []int
+	// list says that the reader is in a list, where text is indented.
+	list bool
+	// blank says that the line before was blank.
+	blank bool
+	// last is the last block, if it was run and has no output yet.
+	last *Step
+	errs []error
 }
 
 func (p *parser) errorf(line int, format string, args ...any) {

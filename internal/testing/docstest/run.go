@@ -28,9 +28,12 @@ const grace = 30 * time.Second
 
 // A Config says where pages are run.
 type Config struct {
-	Root     string   // the repository
-	Programs string   // the folder of the programs that a page finds in bin, see Build
-	Env      []string // more variables, NAME=VALUE
+	// Root is the repository.
+	Root string
+	// Programs is the folder of the programs that a page finds in bin, see Build.
+	Programs string
+	// Env has more variables, NAME=VALUE.
+	Env []string
 }
 
 // Build builds the programs that pages use: launch, the examples and gpucheck.
@@ -99,12 +102,15 @@ func cloned(root string) (names []string, err error) {
 
 // A run is a page that is being run.
 type run struct {
-	t       *testing.T
-	page    *Page
-	folder  string // of the page, as a clone
-	private string // what the page does not see: the shell's state, the stand-in for ssh
+	t    *testing.T
+	page *Page
+	// folder is the page's, a clone as it were.
+	folder string
+	// private has what the page does not see: the shell's state, the stand-in for ssh.
+	private string
 	env     []string
-	others  []*block // in other terminals, newest last
+	// others run in other terminals, the newest last.
+	others []*block
 }
 
 func newRun(t *testing.T, cfg Config, p *Page) *run {
@@ -229,12 +235,14 @@ func (r *run) slurm(nodes string) error {
 
 // A block is a step's commands, which run.
 type block struct {
-	step    Step
-	cmd     *exec.Cmd
-	out     output
-	ended   chan struct{}
-	err     error // of the command, once it has ended
-	stopped bool  // it was told to end: its exit code counts only if the page names one
+	step  Step
+	cmd   *exec.Cmd
+	out   output
+	ended chan struct{}
+	// err is the command's, once it has ended.
+	err error
+	// stopped says that it was told to end: its exit code counts only if the page names one.
+	stopped bool
 }
 
 // start starts a script in the terminal's state. keep: the terminal goes on with the state that the
@@ -253,13 +261,15 @@ func (r *run) start(s Step, script string, stdin *strings.Reader, keep bool) (*b
 		b.cmd.Stdin = stdin
 	}
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	b.cmd.WaitDelay = 100 * time.Millisecond // a process that is left behind may hold the output
+	// A process that is left behind may hold the output.
+	b.cmd.WaitDelay = 100 * time.Millisecond
 	if err := b.cmd.Start(); err != nil {
 		return nil, err
 	}
 	go func() {
 		b.err = b.cmd.Wait()
-		_ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL) // what the script left in the background
+		// This ends what the script left in the background.
+		_ = syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL)
 		close(b.ended)
 	}()
 	return b, nil
@@ -270,7 +280,8 @@ func (b *block) signal(s syscall.Signal) {
 	select {
 	case <-b.ended:
 	default:
-		_ = syscall.Kill(-b.cmd.Process.Pid, s) // it may just have ended
+		// The command may just have ended.
+		_ = syscall.Kill(-b.cmd.Process.Pid, s)
 	}
 }
 
@@ -311,7 +322,8 @@ func (b *block) waitFor(text string, timeout time.Duration) error {
 		more := b.out.more()
 		ended := false
 		select {
-		case <-b.ended: // all output is there
+		case <-b.ended:
+			// All output is there.
 			ended = true
 		default:
 		}
@@ -343,7 +355,8 @@ func (r *run) end() error {
 		b := r.others[len(r.others)-1]
 		r.others = r.others[:len(r.others)-1]
 		select {
-		case <-b.ended: // by itself
+		case <-b.ended:
+			// It ended by itself.
 		default:
 			b.stopped = true
 			b.signal(syscall.SIGTERM)
@@ -357,7 +370,8 @@ func (r *run) end() error {
 
 // output is what a block prints.
 type output struct {
-	mu   sync.Mutex // guards both
+	// mu guards both.
+	mu   sync.Mutex
 	text bytes.Buffer
 	wake chan struct{}
 }

@@ -52,7 +52,8 @@ func Start(t testing.TB, n int) *Hosts {
 	if os.Getuid() != 0 {
 		sshtest.Skip(t, "hosts with names of their own on one machine need root")
 	}
-	dir, err := os.MkdirTemp("", "mpi-") // short: sockets lie in it
+	// The path is short, for sockets lie in the folder.
+	dir, err := os.MkdirTemp("", "mpi-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,8 @@ func (h *Hosts) Kill(t testing.TB, name string) {
 	var daemon, others []int
 	for _, pid := range h.Processes() {
 		switch program, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); {
-		case !has(pid, hostMark+"="+name) || isShellOfDaemon(pid): // the shell ends by itself
+		case !has(pid, hostMark+"="+name) || isShellOfDaemon(pid):
+			// The daemon's shell ends by itself.
 		case filepath.Base(program) == "orted":
 			daemon = append(daemon, pid)
 		default:

@@ -16,7 +16,9 @@ const (
 	features = 16
 	hidden   = 32
 	classes  = 4
-	wrong    = 0.2 // share of labels that are drawn at random: the noise of the gradient stays when the network has learnt the others
+	// wrong is the share of labels that are drawn at random. So the noise of the gradient stays
+	// when the network has learnt the others.
+	wrong = 0.2
 )
 
 // compile makes the network for a batch size; share: with its parameters.
@@ -63,8 +65,9 @@ type feed struct {
 
 	x      []float32
 	labels nn.LabelInput
-	left   [][]int // the runs to come
-	rows   []int32
+	// left has the runs to come.
+	left [][]int
+	rows []int32
 }
 
 func (f *feed) take(program *nn.Program) (err error) {

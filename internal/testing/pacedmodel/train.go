@@ -44,7 +44,8 @@ func Train(ctx context.Context, c Config) (err error) {
 	}
 	o := &epochs{call: c.Epoch, store: store, stop: make(chan struct{})}
 	defer func() {
-		if errors.Is(err, worker.ErrStopped) { // Epoch asked for it, here or on another worker
+		if errors.Is(err, worker.ErrStopped) {
+			// Epoch asked for it, here or on another worker.
 			err = errors.Join(o.err, store.Close())
 			return
 		}
@@ -76,7 +77,8 @@ func Train(ctx context.Context, c Config) (err error) {
 		}},
 	})
 	if err == nil {
-		err = o.err // told to stop with the last epoch
+		// It was told to stop with the last epoch.
+		err = o.err
 	}
 	return err
 }
@@ -86,7 +88,8 @@ type epochs struct {
 	call  func(e worker.EpochInfo, rank, workers int) error
 	store kvstore.Store
 	stop  chan struct{}
-	err   error // of call
+	// err is what call returned.
+	err error
 }
 
 func (o *epochs) Begin(worker.Run)     {}

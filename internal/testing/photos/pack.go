@@ -13,14 +13,17 @@ import (
 
 // A File is an image of a folder.
 type File struct {
-	Path  string // with the folder's
-	Name  string // in the folder, with slashes
+	// Path begins with the folder's.
+	Path string
+	// Name is the path in the folder, with slashes.
+	Name  string
 	Label int
 }
 
 // Files lists the images of a folder that Make has made in the order in which a folder is read.
 func Files(folder string) ([]File, error) {
-	classes, err := os.ReadDir(folder) // in the order of their names
+	// The classes come in the order of their names.
+	classes, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,8 @@ func Make(folder string, cfg Config) error {
 			return err
 		}
 	}
-	step := max(1, cfg.Images/(len(found)+1)) // photographs are spread over the set
+	// Photographs are spread over the set.
+	step := max(1, cfg.Images/(len(found)+1))
 	errs := make([]error, runtime.GOMAXPROCS(0))
 	var group sync.WaitGroup
 	for w := range errs {

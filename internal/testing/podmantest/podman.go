@@ -47,7 +47,8 @@ func Start(t testing.TB) *Podman {
 		t.Fatal(err)
 	}
 	var err error
-	if p.dir, err = os.MkdirTemp("", "podman-"); err != nil { // short: sockets lie in it
+	// The path is short, for sockets lie in the folder.
+	if p.dir, err = os.MkdirTemp("", "podman-"); err != nil {
 		t.Fatal(err)
 	}
 	p.cgroup = filepath.Base(p.dir)
@@ -114,7 +115,8 @@ func (p *Podman) Load(t testing.TB, archive string, probe ...string) string {
 	out, err = p.Command(p.RunArgs("probe", image, nil, probe...)...).CombinedOutput()
 	var exit *exec.ExitError
 	switch {
-	case errors.As(err, &exit) && exit.ExitCode() >= 125 && exit.ExitCode() <= 127: // podman's own
+	case errors.As(err, &exit) && exit.ExitCode() >= 125 && exit.ExitCode() <= 127:
+		// The code is podman's own.
 		sshtest.Skip(t, "podman and runc cannot run a container on this machine: %s", out)
 	case err != nil:
 		t.Fatalf("%q in a container: %v: %s", probe, err, out)
@@ -142,7 +144,8 @@ func (p *Podman) removeCgroups() {
 			inner, _ := filepath.Glob(filepath.Join(g, "*", "*"))
 			outer, _ := filepath.Glob(filepath.Join(g, "*"))
 			for _, dir := range append(append(inner, outer...), g) {
-				syscall.Rmdir(dir) // what is in use or a file stays
+				// Rmdir fails for files and for folders in use, and both stay.
+				syscall.Rmdir(dir)
 			}
 		}
 	}

@@ -41,7 +41,8 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, key string, wrong 
 	s.counts.Gets.Add(1)
 	content, closer, err := o.open()
 	if err != nil {
-		panic(http.ErrAbortHandler) // the headers are out
+		// The headers have been sent, so no other status can follow.
+		panic(http.ErrAbortHandler)
 	}
 	defer closer.Close()
 	length := to - from

@@ -49,7 +49,8 @@ type Server struct {
 	server *httptest.Server
 	counts Counts
 
-	mu      sync.RWMutex // guards objects
+	// mu guards objects.
+	mu      sync.RWMutex
 	objects map[string]object
 }
 
@@ -74,9 +75,10 @@ type Counts struct{ Gets, Heads, Lists, Puts, Bytes atomic.Int64 }
 // An object is in memory, or a file.
 type object struct {
 	content []byte
-	file    string // in place of content
-	size    int64
-	etag    string // with its quotes
+	// file has the object's bytes in place of content.
+	file string
+	size int64
+	etag string // with its quotes
 }
 
 // New starts an empty server, which ends with the test, and puts its account in the test's

@@ -15,8 +15,9 @@ import (
 
 // A daemon is a process of the cluster itself.
 type daemon struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
+	cmd *exec.Cmd
+	// done is closed when the daemon has ended.
+	done chan struct{}
 }
 
 // start starts a daemon. Its output goes to NAME.out.
@@ -78,7 +79,8 @@ func (c *Cluster) stopSlurm() {
 	for _, node := range c.Nodes {
 		c.stop(node, syscall.SIGKILL)
 	}
-	c.stop("slurmctld", syscall.SIGKILL) // its state is not needed
+	// The controller's state is not needed.
+	c.stop("slurmctld", syscall.SIGKILL)
 }
 
 // close ends everything.
@@ -119,7 +121,8 @@ func freePorts(n int) (ports []int, err error) {
 		if err != nil {
 			continue
 		}
-		defer l.Close() // all stay taken until the last is found
+		// All ports stay taken until the last one is found.
+		defer l.Close()
 		if ports = append(ports, port); len(ports) == n {
 			return ports, nil
 		}

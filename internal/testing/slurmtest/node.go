@@ -15,8 +15,9 @@ import (
 
 // A Process is one of a job, or slurmstepd.
 type Process struct {
-	PID     int
-	Node    string // that it runs on; empty: it was not started by a node
+	PID int
+	// Node is what the process runs on; empty: it was not started by a node.
+	Node    string
 	Job     string
 	Command string
 }
@@ -77,7 +78,8 @@ func (c *Cluster) KillNode(t testing.TB, node string) {
 		t.Fatalf("slurmtest: kill node %s: it does not run; want one of %v", node, c.Nodes)
 	}
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		left := c.daemons(node) // slurmstepd first: it would report how its processes ended
+		// slurmstepd ends first: it would report how its processes ended.
+		left := c.daemons(node)
 		for _, p := range c.Processes() {
 			if p.Node == node {
 				left = append(left, p)

@@ -33,22 +33,29 @@ import (
 
 // Config says what the cluster has.
 type Config struct {
-	Nodes int      // 4
-	CPUs  int      // of each node: 8
-	GPUs  int      // of each node, which are no devices to compute on: 0
-	Env   []string // NAME=VALUE, further variables of all commands
+	// Nodes is how many there are; 0: 4.
+	Nodes int
+	// CPUs is how many each node has; 0: 8.
+	CPUs int
+	// GPUs is how many each node has, which are no devices to compute on.
+	GPUs int
+	// Env has further variables of all commands, NAME=VALUE.
+	Env []string
 }
 
 // A Cluster runs until the test ends. Its methods may be called together.
 type Cluster struct {
-	Dir   string   // of its configuration (slurm.conf), logs and state
+	// Dir has its configuration (slurm.conf), logs and state.
+	Dir   string
 	Nodes []string // n1, n2, ...
 
 	config   string // Dir/slurm.conf
 	env      []string
 	programs map[string]string
-	mu       sync.Mutex         // guards running
-	running  map[string]*daemon // by name: munged, slurmctld, and those of nodes
+	// mu guards running.
+	mu sync.Mutex
+	// running has the daemons by name: munged, slurmctld, and those of nodes.
+	running map[string]*daemon
 }
 
 // patience bounds what a loaded machine may need for anything that takes some milliseconds.
@@ -71,7 +78,8 @@ func Start(t testing.TB, cfg Config) *Cluster {
 	for i := range cfg.Nodes {
 		c.Nodes = append(c.Nodes, fmt.Sprintf("n%d", i+1))
 	}
-	dir, err := os.MkdirTemp("", "slurm") // paths of sockets are short
+	// Paths of sockets are short.
+	dir, err := os.MkdirTemp("", "slurm")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +105,8 @@ func Start(t testing.TB, cfg Config) *Cluster {
 		if attempt == 3 || !errors.Is(err, errStart) {
 			t.Fatalf("slurmtest: %v", err)
 		}
-		t.Logf("slurmtest: starting again on other ports: %v", err) // another program took one
+		// Another program took a port.
+		t.Logf("slurmtest: starting again on other ports: %v", err)
 		c.stopSlurm()
 	}
 }
@@ -214,7 +223,8 @@ ReturnToService=2
 func (c *Cluster) writeGPUs(n int) error {
 	for i := range n {
 		err := os.Symlink(os.DevNull, filepath.Join(c.Dir, fmt.Sprintf("gpu%d", i)))
-		if err != nil && !errors.Is(err, fs.ErrExist) { // of the attempt before
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			// The folder may be there from the attempt before.
 			return err
 		}
 	}
