@@ -13,8 +13,8 @@
 // arrival and its memory is released, others are held until their turn. (In wire.ModeAnyOrder all
 // are added on arrival: no memory is held and a round closes sooner after its last contribution,
 // but runs do not repeat bit for bit.) A member may be one round ahead (its contribution is held);
-// two rounds ahead it has to wait. A contribution that is sent again is acknowledged and counts
-// once; another one for the same round is an error and is never added.
+// two rounds ahead it has to wait. A contribution that is sent again counts once; another one for
+// the same round is an error and is never added.
 //
 // When the round closes,
 //
@@ -58,9 +58,10 @@
 //	exampleCounts   how many examples came from whom
 //	stopwatch       how long rounds take
 //
-// Four rules hold across them. A contribution that was acknowledged counts, unless a Load replaces
-// the state. A value that a reader holds never changes. No one sees a value that the backup cannot
-// make. And the order of additions depends on ranks and hosts alone.
+// Four rules hold across them. A contribution that was accepted (Held) counts, whether or not its
+// worker has had an answer, unless a Load replaces the state. A value that a reader holds never
+// changes. No one sees a value that the backup cannot make. And the order of additions depends on
+// ranks and hosts alone.
 //
 // # Use
 //

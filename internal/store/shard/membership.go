@@ -162,7 +162,7 @@ func newMemberIndex(byNode map[uint64]*member, ranked []*member) *memberIndex {
 }
 
 // SetMembers replaces the set of workers. The open round closes at once if every worker of the new
-// set has contributed. Contributions of a worker that is no longer in the set were acknowledged, so
+// set has contributed. Contributions of a worker that is no longer in the set were accepted, so
 // they count, even one made a round ahead. Requests of another generation are refused from now on.
 func (s *Shard) SetMembers(generation uint64, members []Member) error {
 	s.mu.Lock()

@@ -11,7 +11,7 @@ import (
 //
 // A contribution that is Held stays in its round whatever happens to its worker, until the state is
 // replaced. One that is Refused, Ahead or Unlent has left no trace, and the caller still owns its
-// memory. So a worker may send everything again that was not acknowledged.
+// memory. So a worker may send everything again of which it does not know whether it was accepted.
 func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.cfg.check(&c); err != nil {
 		return Refused, err

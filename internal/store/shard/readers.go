@@ -112,7 +112,8 @@ func (r *readers) end(w *Wait, err error) {
 	w.done <- struct{}{}
 }
 
-// expel ends the waits of nodes that are no longer members.
+// expel ends the waits of nodes that are no longer members. A worker that was removed gets the
+// answer; one that was lost does not, but its wait holds no goroutine any more.
 func (r *readers) expel(left []*member, generation uint64) {
 	if len(left) == 0 {
 		return

@@ -101,8 +101,11 @@ func (r *round) find(m *member) *slot {
 }
 
 // change replaces the slots by those of the members that round n needs, and of former members that
-// have contributed: a contribution that was acknowledged counts. What is in the sum cannot be taken
+// have contributed: a contribution that was accepted counts. The slot of a former member that has
+// not contributed goes, so the round no longer waits for it. What is in the sum cannot be taken
 // out of it, so that slots already in the sum stay in front; all others are put into the new order.
+// A lost worker's contribution to a round may so be in one shard of a key and not in another; a
+// mean is taken, in each shard, over the weights of what is there.
 func (r *round) change(ordered []*member, n uint64) {
 	// A new shard's first round has no slots yet.
 	if len(r.slots) == 0 {

@@ -142,7 +142,7 @@ func (r *rounds) examples(node uint64) (examples uint64) {
 }
 
 // drop drops all contributions, but members remember the sequence numbers, so that what is sent
-// again is acknowledged and does not count. It returns how many bytes were held.
+// again is Repeated and does not count. It returns how many bytes were held.
 func (r *rounds) drop(members *membership) (held int64) {
 	r.both(func(one *round) {
 		for i := range one.slots {

@@ -18,8 +18,10 @@
 // # Membership
 //
 // Requests carry the sender's generation. A generation older than the server's is refused as stale;
-// with a newer one the request waits until the server learns of it. When workers leave, the open
-// rounds of all shards close over those that stay.
+// with a newer one the request waits until the server learns of it. When workers leave or are
+// lost, the open rounds of all shards close over those that stay and over what the others had
+// contributed in full: a contribution that a shard has accepted stays in its round. Those who
+// stay get the answers that they already wait for, when the round closes.
 //
 // # Waiting
 //

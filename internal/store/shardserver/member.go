@@ -95,8 +95,9 @@ func (v *membership) isLeader(node uint64) bool {
 }
 
 // SetMembership sets the job's members. Open rounds no longer wait for workers that are not among
-// them. New workers are needed in open rounds from their start, because the membership changes when
-// no round is under way.
+// them. A loss comes in the middle of a round: the contributions of a lost worker that a shard has
+// accepted stay in it. Workers join when no round is under way, because all others have arrived at
+// the change then; so a new worker is needed in the open rounds from their start.
 func (s *Server) SetMembership(m wire.Membership) error { return s.setMembership(m, nil) }
 
 // setMembership is SetMembership, and sets the placement, if it is not nil.
