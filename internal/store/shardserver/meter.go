@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -15,8 +16,14 @@ import (
 // A meter records what a server's shards measure: it is the Meter of each. But for collecting it
 // takes no lock.
 type meter struct {
-	s        *Server
 	recorder *telemetry.Recorder
+	trace    *trace.Recorder
+	clock    *clock
+	// membership and bytes are the server's, and served returns how many shards it serves; false:
+	// that cannot be said now.
+	membership *atomic.Pointer[membership]
+	bytes      *atomic.Int64
+	served     func() (int, bool)
 	// held is the bytes of contributions that wait.
 	held atomic.Int64
 	// waiting is the number of requests that wait for a round.
@@ -29,7 +36,8 @@ func (s *Server) measure() {
 	if s.cfg.Recorder == nil && s.cfg.Trace == nil {
 		return
 	}
-	s.meter = &meter{s: s, recorder: s.cfg.Recorder, blames: blameTable{nodes: map[uint64]*blame{}}}
+	s.meter = &meter{recorder: s.cfg.Recorder, trace: s.cfg.Trace, clock: &s.clock, membership: &s.membership, bytes: &s.budget.bytes, served: s.served,
+		blames: blameTable{nodes: map[uint64]*blame{}}}
 	s.cfg.Recorder.Collect(s.meter.collect)
 	s.cfg.Recorder.CollectBlames(func() []telemetry.Blame { return s.meter.blames.newest(s.clock.now()) })
 }
@@ -39,7 +47,7 @@ func (m *meter) Closed(cfg *shard.Config, t shard.Timing) {
 	m.traceRound(cfg, &t)
 }
 
-func (m *meter) Now() int64 { return m.s.clock.now() }
+func (m *meter) Now() int64 { return m.clock.now() }
 
 func (m *meter) Hold(bytes int64) { m.held.Add(bytes) }
 
@@ -54,7 +62,7 @@ func (m *meter) count(t *shard.Timing) {
 		return
 	}
 	// There is none if the worker has left, and this was its last round.
-	if w := m.s.membership.Load().workers[t.Last]; w != nil {
+	if w := m.membership.Load().workers[t.Last]; w != nil {
 		w.blame.rounds.Add(1)
 		w.blame.nanos.Add(int64(t.Gap))
 	}
@@ -71,8 +79,8 @@ func (m *meter) wait(n int64) {
 func (m *meter) collect(r *telemetry.Recorder) {
 	r.Set(telemetry.HeldBytes, float64(m.held.Load()))
 	r.Set(telemetry.Waiting, float64(m.waiting.Load()))
-	r.Set(telemetry.ValueBytes, float64(m.s.budget.bytes.Load()))
-	if n, ok := m.s.served(); ok {
+	r.Set(telemetry.ValueBytes, float64(m.bytes.Load()))
+	if n, ok := m.served(); ok {
 		r.Set(telemetry.Shards, float64(n))
 	}
 }

@@ -8,11 +8,11 @@ import (
 
 // traceRound records a round that has closed, and its update.
 func (m *meter) traceRound(cfg *shard.Config, t *shard.Timing) {
-	r := m.s.cfg.Trace
+	r := m.trace
 	if !r.On() {
 		return
 	}
-	end := m.s.clock.traced(t.At)
+	end := m.clock.traced(t.At)
 	x := trace.Span{Kind: trace.Round, Begin: end - int64(max(t.Duration, t.Update)), End: end, Key: r.Name(cfg.Name), Shard: cfg.Index, Round: t.Round, Peer: t.Node}
 	r.Add(x)
 	x.Kind, x.Begin = trace.Apply, end-int64(t.Update)
