@@ -302,15 +302,16 @@ const endProfileTimeout = leaveTimeout / 5
 
 func (p *profiling) command(ctx context.Context, verb string, x *profile, server int, command uint8) error {
 	head, answer := &wire.Profile{ID: x.id, Command: command, Spans: uint32(x.cfg.Spans)}, &wire.Ack{}
-	return p.ask(ctx, verb, &x.servers[server], head, &head.Origin, answer, &answer.Generation)
+	return p.ask(ctx, verb, &x.servers[server], &answer.Generation, func(c *call) { c.request, c.origin, c.answer = head, &head.Origin, answer })
 }
 
-// ask sends a request to one server. A request to a server that was removed ends without an
-// answer, whose generation is 0.
-func (p *profiling) ask(ctx context.Context, verb string, n *trace.Node, request wire.Message, origin *wire.Origin, answer wire.Message, generation *uint64) error {
+// ask sends a request to one server, which fill makes. A request to a server that was removed ends
+// without an answer, whose generation is 0.
+func (p *profiling) ask(ctx context.Context, verb string, n *trace.Node, generation *uint64, fill func(c *call)) error {
 	o := newOp(p.requests, fmt.Sprintf("%s of %v", verb, n), "", 1)
 	c := &o.calls[0]
-	c.to.server, c.request, c.origin, c.answer = n.Rank, request, origin, answer
+	c.to.server = n.Rank
+	fill(c)
 	if err := o.run(ctx); err != nil {
 		return err
 	}

@@ -28,7 +28,8 @@ func (p *profiling) read(ctx context.Context, verb string, x *profile, server in
 	n := x.servers[server]
 	for from := uint64(0); ; {
 		head, answer := &wire.ReadProfile{ID: x.id, From: from}, &wire.ProfilePart{}
-		if err := p.ask(ctx, verb, &n, head, &head.Origin, answer, &answer.Generation); err != nil {
+		err := p.ask(ctx, verb, &n, &answer.Generation, func(c *call) { c.request, c.origin, c.answer = head, &head.Origin, answer })
+		if err != nil {
 			return n, err
 		}
 		if answer.Next > answer.Total || answer.Total > MaxProfilerSpans || answer.Next <= from && from < answer.Total {
