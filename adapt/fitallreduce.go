@@ -65,15 +65,15 @@ func newAllReduceFit(rows []Timing) (f *blendFit, betweenNodes bool) {
 	return f, cells.betweenNodes
 }
 
-// reduceCells are the cells of a fit. Every time is linear in the parameters, so a cell's slope never
-// changes.
+// reduceCells are the cells of a fit. Every time is linear in the parameters, so a cell's slope
+// never changes.
 type reduceCells struct {
 	fit *blendFit
 	// batches and placements find the cell of a row.
 	batches    map[int]int
 	placements map[reducePlace]int
-	// What the rows have measured: an exchange inside a node, one between nodes, and one of more
-	// than two replicas.
+	// What the rows have measured: an exchange inside a node, one between nodes, and one of
+	// more than two replicas.
 	insideNode, betweenNodes, beyondTwo bool
 }
 

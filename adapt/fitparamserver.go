@@ -97,8 +97,8 @@ func serverStarts(rows []Timing) (starts []vector) {
 	return starts
 }
 
-// newServerFit makes the objective. The norm in place of a maximum makes its last part slow to find,
-// and it changes no prediction much: so the effort is small.
+// newServerFit makes the objective. The norm in place of a maximum makes its last part slow to
+// find, and it changes no prediction much: so the effort is small.
 func newServerFit(rows []Timing, cluster Cluster) *blendFit {
 	f := &blendFit{box: serverBox(cluster), effort: effort{iterations: 100, tolerance: 1e-5}}
 	cells := &serverCells{fit: f, computes: map[computePlace]int{}, exchanges: map[traffic]int{}, crowds: map[float64]bool{}}

@@ -22,8 +22,8 @@ const (
 // ReplicaChoice is what a job that is alone on its hosts knows when it chooses how many replicas it
 // wants.
 type ReplicaChoice struct {
-	// Present is the number of replicas that it has, and Least and Most what it may have. A Least
-	// of 0 is 1.
+	// Present is the number of replicas that it has, and Least and Most what it may have. A
+	// Least of 0 is 1.
 	Present     int
 	Least, Most int
 	// Goodput is the best goodput with so many replicas, in examples a second: Goodput.Best on

@@ -141,8 +141,8 @@ func (b *bound) climb(start, enough float64) bool {
 			z = x - (x-z)/(1+z*curve*(x/fixed+1/slope)/2)
 		}
 		start = math.Ceil(z)
-		// Here the derivative of the goodput's logarithm, Var/(l·(Var + Sqr·S)) − T'/T, is not
-		// positive.
+		// Here the derivative of the goodput's logarithm, Var/(l·(Var + Sqr·S)) − T'/T, is
+		// not positive.
 		if b.variance*time <= slope*x*noise {
 			high, b.after = l, timeAt{l, time}
 			start--

@@ -15,7 +15,8 @@ type Conv2DConfig struct {
 	// Filters is the number of channels of the result, and Kernel the size of a filter.
 	Filters int
 	Kernel  [2]int
-	// Stride is the step between windows; {0, 0} is {1, 1}. Pad is the zeros added on each side.
+	// Stride is the step between windows; {0, 0} is {1, 1}. Pad is the zeros added on each
+	// side.
 	Stride, Pad [2]int
 	// Bias adds a bias for each filter. Biases start at zero.
 	Bias bool

@@ -4,7 +4,8 @@ import "github.com/paragon-train/paragon/internal/compute/plan"
 
 // Memory is the memory of a program, in bytes.
 type Memory struct {
-	// Arena has temporaries and scratch, which share memory where their lifetimes do not overlap.
+	// Arena has temporaries and scratch, which share memory where their lifetimes do not
+	// overlap.
 	Arena int64
 	// Unplaced is what the arena would be if nothing shared memory, and Live the most that is
 	// alive at once: no arena can be smaller.

@@ -134,9 +134,9 @@ func (a *agreement) known() stopKind {
 	return goingOn
 }
 
-// begin starts the exchange of a step, when the store has the weight of its gradients, which pusher
-// has too.
-func (a *agreement) begin(ctx context.Context, step uint64, pusher agreementPusher) {
+// begin starts the exchange of a step, when the store has the weight of its gradients. The weight of
+// pusher is the step's examples.
+func (a *agreement) begin(ctx context.Context, step uint64, pusher pushPuller) {
 	if a.alone {
 		return
 	}
@@ -159,11 +159,6 @@ func (a *agreement) begin(ctx context.Context, step uint64, pusher agreementPush
 	go func() {
 		a.done <- pusher.PushPull(ctx, agreementKey, [][]float32{a.flags}, [][]float32{a.sums})
 	}()
-}
-
-// An agreementPusher pushes with the examples of a step as the weight.
-type agreementPusher interface {
-	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
 }
 
 // end waits for the exchange that begin started, if it did, and tells what all do now.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/observe/plural"
-	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 )
 
@@ -92,7 +91,7 @@ const (
 )
 
 // newEarlyStop makes what early stopping needs. A worker that joins has it before it is ready.
-func newEarlyStop(ctx context.Context, cfg EarlyStop, store kvstore.Store, logger *slog.Logger) (*earlyStop, error) {
+func newEarlyStop(ctx context.Context, cfg EarlyStop, store handoverStore, logger *slog.Logger) (*earlyStop, error) {
 	if cfg.Metric == "" {
 		cfg.Metric = "loss"
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/paragon-train/paragon/checkpoint"
-	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/nn"
 )
 
@@ -71,7 +70,7 @@ func newAverages(cfg EMA, params []nn.Param) *averages {
 
 // begin makes the key by which workers learn who has the averages. A worker that joins has it
 // before it is ready.
-func (a *averages) begin(ctx context.Context, store kvstore.Store) error {
+func (a *averages) begin(ctx context.Context, store handoverStore) error {
 	who, err := newTally(ctx, store, "averages", 1)
 	if err != nil {
 		return err

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/paragon-train/paragon/kvstore"
 )
 
 // exchange pushes final gradients and pulls new values in the background, in one round trip each.
@@ -22,7 +20,7 @@ import (
 // and has at most one trip under way. Its gradients and values belong to the trip meanwhile.
 type exchange struct {
 	// pusher is that of the step. It is replaced while nothing is pending.
-	pusher kvstore.Pusher
+	pusher pushPuller
 	keys   []string
 	// grads and outs are by parameter and unit.
 	grads, outs [][][]float32
@@ -50,9 +48,14 @@ type exchange struct {
 	running sync.WaitGroup
 }
 
+// A pushPuller makes round trips, each with the weight of a step. A kvstore.Pusher is one.
+type pushPuller interface {
+	PushPull(ctx context.Context, key string, grads, outs [][]float32) error
+}
+
 // newExchange starts the goroutines. Their requests last until close: they have ctx's values but
 // not its cancellation, since a step's requests continue when the step is done.
-func newExchange(ctx context.Context, pusher kvstore.Pusher, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
+func newExchange(ctx context.Context, pusher pushPuller, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
 	e := &exchange{pusher: pusher, keys: keys, grads: grads, outs: outs, pulled: pulled,
 		begin: make([]chan struct{}, len(keys)), pending: make([]bool, len(keys))}
 	e.changed = sync.NewCond(&e.mu)

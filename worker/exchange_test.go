@@ -6,11 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/paragon-train/paragon/kvstore"
 )
 
-type echoStore struct{ kvstore.Store }
+type echoStore struct{}
 
 func (echoStore) PushPull(ctx context.Context, key string, in, out [][]float32) error {
 	return nil
@@ -33,7 +31,6 @@ func TestAParameterWithoutValuesThatIsHandedInLastLeaves(t *testing.T) {
 
 // countingStore tells which keys have come.
 type countingStore struct {
-	kvstore.Store
 	came chan string
 }
 

@@ -26,9 +26,9 @@ type handover struct {
 	keyed bool
 }
 
-// A handoverStore is what a handover needs of a kvstore.Store.
+// A handoverStore is what a handover and its tally need of a kvstore.Store.
 type handoverStore interface {
-	InitAverage(ctx context.Context, key string, value []float32) error
+	averager
 	Weighted(weight float32, counted bool) kvstore.Pusher
 }
 

@@ -15,13 +15,12 @@ import (
 // countedStore counts the keys that were made.
 type countedStore struct {
 	handoverStore
-	averager
 	made *sync.Map
 }
 
 func (c countedStore) InitAverage(ctx context.Context, key string, value []float32) error {
 	c.made.Store(key, true)
-	return c.averager.InitAverage(ctx, key, value)
+	return c.handoverStore.InitAverage(ctx, key, value)
 }
 
 // Arrays of one worker come to all bit for bit, where somebody lacks them; where nobody has them,
@@ -40,7 +39,7 @@ func TestArraysOfOneWorkerComeToAll(t *testing.T) {
 
 func handOver(t *testing.T, rank int, store kvstore.Store, own [][]float32) error {
 	var made sync.Map
-	counted := countedStore{store, store, &made}
+	counted := countedStore{store, &made}
 	who, err := newTally(t.Context(), store, "test", 1)
 	if err != nil {
 		return err

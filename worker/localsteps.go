@@ -73,9 +73,15 @@ func (t *Trainer) beginLocalSteps(ctx context.Context) error {
 // localStepsKey is the key by which workers find out that they count their local steps alike.
 const localStepsKey = "paragon/local-steps"
 
+// An agreeingStore tells all workers rank 0's first value of a key. A kvstore.Store is one.
+type agreeingStore interface {
+	InitAverage(ctx context.Context, key string, value []float32) error
+	Pull(ctx context.Context, key string, outs ...[]float32) error
+}
+
 // agree compares the number of local steps with rank 0's: rounds of different lengths would average
 // what does not belong together.
-func (l *localSteps) agree(ctx context.Context, store kvstore.Store) error {
+func (l *localSteps) agree(ctx context.Context, store agreeingStore) error {
 	value := make([]float32, pieces)
 	splitNumber(value, uint64(l.length))
 	if err := store.InitAverage(ctx, localStepsKey, value); err != nil {

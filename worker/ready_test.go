@@ -5,13 +5,10 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-
-	"github.com/paragon-train/paragon/kvstore"
 )
 
 // refusingStore fails every exchange.
 type refusingStore struct {
-	kvstore.Store
 	err error
 }
 

@@ -60,7 +60,8 @@ func TestAStepThatHadNoEffectIsNoProgress(t *testing.T) {
 }
 
 // One worker with one run a step stands still once in 32 steps, so that two gradients are of the
-// same parameters; with several runs, several workers, or where the batch cannot grow, it never does.
+// same parameters; with several runs, several workers, or where the batch cannot grow, it never
+// does.
 func TestAStepStandsStillWhereItsNoiseIsADifference(t *testing.T) {
 	for _, c := range []struct {
 		grows bool
