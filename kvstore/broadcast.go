@@ -38,7 +38,7 @@ func (m *membership) Broadcast(ctx context.Context, make func() (string, error))
 	if m.requests.inline {
 		return tell(func(ctx context.Context, _ string) error { return ctx.Err() })
 	}
-	name := m.eras.next(broadcastName)
+	name := m.commonNames.next(broadcastName)
 	for {
 		leader := m.leader()
 		if leader == m.NodeID() {

@@ -82,8 +82,8 @@ type Arrival struct {
 //     the others may have heard of the change first, and Arrive; then Rank and NumWorkers are new.
 //   - A worker that is told to end while the others go on calls AskLeave, and goes on until its
 //     Arrive is ErrRemoved.
-//   - A lost worker needs nothing of this: rounds close without it, and the job has one worker less
-//     from the next Arrive on.
+//   - A lost worker makes none of these calls, and rounds close without it at once. Its loss is a
+//     pending change for the others: each calls Arrive as above, and the ranks have no gap any more.
 //
 // Calls that are under way when the membership changes continue in the new generation; they are
 // sent again if necessary and count once. If this worker was declared lost, because it was silent

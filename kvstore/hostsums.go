@@ -33,15 +33,15 @@ const (
 //
 // A nil hostSums is that of a worker that takes no part.
 type hostSums struct {
-	node       hostMember
-	sums       *hostsum.Server
-	server     *transport.Server
-	leaders    leaders
-	departures departures
-	forwarder  func(k *key, shard int) *op
-	logger     *slog.Logger
-	stop       chan struct{}
-	work       sync.WaitGroup
+	node      hostMember
+	sums      *hostsum.Server
+	server    *transport.Server
+	leaders   leaders
+	bypasses  bypasses
+	forwarder func(k *key, shard int) *op
+	logger    *slog.Logger
+	stop      chan struct{}
+	work      sync.WaitGroup
 	// ctx ends with close.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -73,7 +73,7 @@ func startHostSums(l *hostListener, cfg *settings, forwarder func(k *key, shard 
 	h.sums = hostsum.New(hostsum.Config{Length: h.length, Forward: h.forward, AnyOrder: cfg.anyOrder, Wait: cfg.noteEvery * 9 / 10, Logger: cfg.logger})
 	h.server = transport.NewServer(l, h.sums, l.transport)
 	h.leaders = leaders{node: l.node, own: h.sums, all: l.mode == HostSumsOn, logger: cfg.logger, unreachable: map[uint64]time.Time{}}
-	h.departures = departures{tell: h.leaders.tell, over: h.ctx, patience: cfg.noteEvery}
+	h.bypasses = bypasses{tell: h.leaders.tell, over: h.ctx, patience: cfg.noteEvery}
 	h.update()
 	h.work.Go(h.follow)
 	h.work.Go(func() {
@@ -99,13 +99,13 @@ func (h *hostSums) follow() {
 	}
 }
 
-// update takes over the newest membership. The leaders of a new one hear of all departures.
+// update takes over the newest membership. The leaders of a new one hear of all bypasses.
 func (h *hostSums) update() {
 	m, own := h.node.Membership(), uint64(h.node.ID())
 	v, group := viewOf(&m, own)
 	h.sums.SetMembership(m.Generation, own, group)
 	if old := h.leaders.host.Swap(v); old != nil && old.generation != v.generation {
-		h.departures.tellAll()
+		h.bypasses.tellAll()
 	}
 }
 
@@ -115,7 +115,7 @@ func (h *hostSums) close() {
 		return
 	}
 	close(h.stop)
-	h.departures.end()
+	h.bypasses.end()
 	h.cancel()
 	h.sums.Close()
 	if sent, dissolved := h.sums.Counts(); sent+dissolved > 0 {
@@ -123,7 +123,7 @@ func (h *hostSums) close() {
 	}
 	h.server.Close()
 	h.work.Wait()
-	h.departures.wait()
+	h.bypasses.wait()
 }
 
 // track makes a key's shards known, so that this worker can sum them up.
@@ -178,9 +178,9 @@ func (h *hostSums) route(k *key, i int, o *wire.Origin, summed bool, round uint6
 		return false
 	}
 	if summed {
-		h.departures.remove(*o)
+		h.bypasses.remove(*o)
 	} else if !h.leaders.none() {
-		h.departures.add(*o, round)
+		h.bypasses.add(*o, round)
 	}
 	return summed
 }
@@ -194,7 +194,7 @@ func (h *hostSums) moved(k *key, shards []int) {
 	}
 	seq, round := k.rounds.next()
 	for _, i := range shards {
-		h.departures.once(&wire.Push{Origin: k.origin(i, seq+1), Round: round})
+		h.bypasses.once(&wire.Push{Origin: k.origin(i, seq+1), Round: round})
 	}
 }
 

@@ -133,7 +133,7 @@ func (l *leaders) tell(ctx context.Context, p *wire.Push) error {
 		return errNoLeader
 	}
 	if v.group[at] == request.Node {
-		return l.own.Leave(&request)
+		return l.own.PushAlone(&request)
 	}
 	peer, err := l.reach(v.group[at])
 	if err != nil {

@@ -22,7 +22,7 @@ func (s *checkpoints) Load(ctx context.Context, uri string) error {
 	if s.member.joining.Load() {
 		return s.member.notYet(verb)
 	}
-	name := s.member.eras.next(loadName)
+	name := s.member.commonNames.next(loadName)
 	// No worker's push may be under way when the servers' values are replaced.
 	err := s.requests.ask(ctx, verb, func(ctx context.Context) error { return s.member.node.Barrier(ctx, name) })
 	if err != nil {

@@ -26,9 +26,9 @@ type membership struct {
 	// findRounds reads from the servers at which round every key is.
 	findRounds func(ctx context.Context) error
 
-	eras    eras
-	joining atomic.Bool
-	removed atomic.Bool
+	commonNames commonNames
+	joining     atomic.Bool
+	removed     atomic.Bool
 }
 
 func newMembership(node member) *membership {
@@ -37,7 +37,7 @@ func newMembership(node member) *membership {
 		m.elastic = n
 		m.joining.Store(n.Joining())
 	}
-	m.beginEra()
+	m.beginNames()
 	return m
 }
 
@@ -146,8 +146,8 @@ func (m *membership) awaitNews(ctx context.Context, verb string, wanted func(*wi
 	})
 }
 
-// Ready makes this worker count. The order matters: the era begins before joining ends, so that no
-// call that only members may make gets a name of the era before.
+// Ready makes this worker count. The order matters: names count from the change before joining ends,
+// so that no call that only members may make gets a name from before it.
 func (m *membership) Ready(ctx context.Context) error {
 	if m.elastic == nil || !m.joining.Load() {
 		return nil
@@ -162,7 +162,7 @@ func (m *membership) Ready(ctx context.Context) error {
 		}
 		return err
 	}
-	m.beginEra()
+	m.beginNames()
 	m.joining.Store(false)
 	// Rounds have closed since the keys were initialised. No more can close now without this
 	// worker.
@@ -188,7 +188,7 @@ func (m *membership) Arrive(ctx context.Context, a Arrival) error {
 	m.removed.Store(errors.Is(err, ErrRemoved))
 	switch {
 	case err == nil:
-		m.beginEra()
+		m.beginNames()
 	case m.finished() && !errors.Is(err, ErrRemoved):
 		// The job finishes when all workers that count are done: so this one no longer
 		// counts. The answer that says so was late.
@@ -241,8 +241,8 @@ func (m *membership) AskLeave(ctx context.Context, reason string) error {
 // finished reports whether the job has finished without an error.
 func (m *membership) finished() bool { return isClosed(m.node.Done()) && m.node.Err() == nil }
 
-// beginEra begins to count anew what all workers count.
-func (m *membership) beginEra() { m.eras.begin(m.node.Membership().Division.Change) }
+// beginNames begins to count anew what all workers count.
+func (m *membership) beginNames() { m.commonNames.begin(m.node.Membership().Division.Change) }
 
 // notYet is the error of a call that only members may make.
 func (m *membership) notYet(verb string) error {
@@ -289,7 +289,7 @@ func (m *membership) Barrier(ctx context.Context) error {
 	if m.joining.Load() {
 		return m.notYet("barrier")
 	}
-	name := m.eras.next(barrierName)
+	name := m.commonNames.next(barrierName)
 	return m.requests.ask(ctx, "barrier", func(ctx context.Context) error { return m.node.Barrier(ctx, name) })
 }
 

@@ -7,7 +7,11 @@
 // contributors (wire.Push), and answers all of them with the value that comes back.
 //
 // A worker whose call needs no group, such as a push that is acknowledged at once, pushes for
-// itself and says so (Server.Leave): rounds do not wait for it.
+// itself and says so (Server.PushAlone): rounds do not wait for it. It stays in the job and in its
+// host's group.
+//
+// A leader here adds up one shard for its host. The job's leader, which initialises keys for all,
+// is another role: it is the worker of the lowest rank.
 //
 // A Server keeps nothing that cannot be lost. If anything goes wrong (a worker is late, the
 // membership has changed, the server refuses the sum) it refuses with wire.CodePushAlone, or

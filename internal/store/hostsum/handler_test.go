@@ -134,12 +134,12 @@ func TestAPayloadHasTheBytesOfItsValues(t *testing.T) {
 
 // A worker says over the connection, too, that it pushes for itself. Without a number that says
 // nothing.
-func TestALeaveComesAsAPushWithoutValues(t *testing.T) {
+func TestAPushAloneComesAsAPushWithoutValues(t *testing.T) {
 	for _, seq := range []uint64{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			defer r.end()
-			p := r.leaving(12, 0)
+			p := r.alonePush(12, 0)
 			p.Seq = seq
 			resp, err := r.s.Serve(t.Context(), request(p))
 			if _, ok := resp.Message.(*wire.Ack); seq > 0 && (err != nil || !ok) {
@@ -164,7 +164,7 @@ func TestALeaveComesAsAPushWithoutValues(t *testing.T) {
 			"an answer is wanted": func(p *wire.Push) { p.Answer = true },
 			"it has values":       func(p *wire.Push) { p.N = rigValues },
 		} {
-			p := r.leaving(12, 0)
+			p := r.alonePush(12, 0)
 			edit(p)
 			if resp, err := r.s.Serve(t.Context(), request(p)); err == nil {
 				t.Errorf("%s: got %+v, want it refused", name, resp)

@@ -180,9 +180,9 @@ func (x *slot) takeAgain(data *shard.Buffer, lent loan) {
 	x.data, x.lent = data, lent
 }
 
-// leave takes note that a worker pushes for itself, with the push p and until it comes again.
+// pushAlone takes note that a worker pushes for itself, with the push p and until it comes again.
 // Rounds up to p's do not wait for it any longer.
-func (t *sums) leave(p *wire.Push) error {
+func (t *sums) pushAlone(p *wire.Push) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over != nil {

@@ -226,9 +226,9 @@ func (s *Server) sumsOf(p *wire.Push, length uint64) (*sums, error) {
 	return t, nil
 }
 
-// Leave takes note that a worker pushes a shard for itself, with a push of which request has all
+// PushAlone takes note that a worker pushes a shard for itself, with a push of which request has all
 // but the values, and until it pushes to this Server again: rounds do not wait for it.
-func (s *Server) Leave(request *wire.Push) error {
+func (s *Server) PushAlone(request *wire.Push) error {
 	length, ok := s.env.cfg.Length(request.Key, request.Shard)
 	if !ok {
 		return transport.Refuse(wire.CodeBusy, 0, "host sums: key %d shard %d is not initialised here yet", request.Key, request.Shard)
@@ -239,7 +239,7 @@ func (s *Server) Leave(request *wire.Push) error {
 	if err != nil {
 		return err
 	}
-	return t.leave(request)
+	return t.pushAlone(request)
 }
 
 // A remoteLoan is a gradient in the memory of another process; an ownLoan is one in this one, of a
@@ -364,7 +364,7 @@ func (s *Server) Serve(ctx context.Context, r *transport.Request) (transport.Res
 			return transport.Response{}, err
 		}
 		if p := &c.push; !p.Answer && p.N == 0 && p.Seq > 0 {
-			return transport.Response{Message: &wire.Ack{}}, s.Leave(p)
+			return transport.Response{Message: &wire.Ack{}}, s.PushAlone(p)
 		}
 		if err := c.prepare(0); err != nil {
 			return transport.Response{}, err

@@ -5,7 +5,7 @@ import "testing"
 // Workers that make the same calls since a change give them the same names, however many calls some
 // of them made before.
 func TestCallsCountFromTheLastChange(t *testing.T) {
-	old, joiner := &eras{}, &eras{}
+	old, joiner := &commonNames{}, &commonNames{}
 	for range 3 {
 		old.next(barrierName)
 	}

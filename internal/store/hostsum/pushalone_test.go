@@ -11,15 +11,15 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// leaving is what a worker says that makes a round by itself.
-func (r *rig) leaving(node, round uint64) *wire.Push {
+// alonePush is what a worker says that makes a round by itself.
+func (r *rig) alonePush(node, round uint64) *wire.Push {
 	return &wire.Push{Origin: r.push(node, round).Origin, Round: round}
 }
 
-func (r *rig) leave(node, round uint64) {
+func (r *rig) pushAlone(node, round uint64) {
 	r.t.Helper()
-	if err := r.s.Leave(r.leaving(node, round)); err != nil {
-		r.t.Errorf("node %d leaves round %d: %v", node, round, err)
+	if err := r.s.PushAlone(r.alonePush(node, round)); err != nil {
+		r.t.Errorf("node %d pushes alone in round %d: %v", node, round, err)
 	}
 }
 
@@ -38,7 +38,7 @@ func TestAWorkerThatPushesForItselfIsNotWaitedFor(t *testing.T) {
 				}
 			}
 		}
-		time.AfterFunc(time.Millisecond, func() { r.leave(12, 0) })
+		time.AfterFunc(time.Millisecond, func() { r.pushAlone(12, 0) })
 		_, errs := r.all(r.push(10, 0), r.push(11, 0))
 		wantAlone(0, errs)
 		for round := uint64(1); round < 6; round++ { // more rounds than a leader keeps
@@ -59,11 +59,11 @@ func TestAWorkerThatPushesForItselfIsNotWaitedFor(t *testing.T) {
 
 // What a worker said before it came again, and that arrives late, keeps no later round from coming
 // together.
-func TestALateLeaveIsOfItsRound(t *testing.T) {
+func TestALatePushAloneIsOfItsRound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		defer r.end()
-		time.AfterFunc(time.Millisecond, func() { r.leave(12, 3) })
+		time.AfterFunc(time.Millisecond, func() { r.pushAlone(12, 3) })
 		var last sync.WaitGroup
 		last.Go(func() {
 			time.Sleep(2 * time.Millisecond)
@@ -76,15 +76,15 @@ func TestALateLeaveIsOfItsRound(t *testing.T) {
 			t.Errorf("round 4: got %v", errs)
 		}
 		last.Wait()
-		r.leave(12, 3)
+		r.pushAlone(12, 3)
 		if _, errs := r.all(r.push(12, 5), r.push(10, 5), r.push(11, 5)); errors.Join(errs...) != nil {
 			t.Errorf("round 5: got %v", errs)
 		}
 	})
 }
 
-// Who leaves is checked as who pushes is.
-func TestALeaveIsChecked(t *testing.T) {
+// Who pushes alone is checked as who pushes with the others is.
+func TestAPushAloneIsChecked(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		edit func(p *wire.Push)
@@ -98,9 +98,9 @@ func TestALeaveIsChecked(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
 			defer r.end()
-			p := r.leaving(12, 0)
+			p := r.alonePush(12, 0)
 			c.edit(p)
-			if err := r.s.Leave(p); codeOf(err) != c.want {
+			if err := r.s.PushAlone(p); codeOf(err) != c.want {
 				t.Errorf("%s: got %v, want code %v", c.name, err, c.want)
 			}
 			if _, errs := r.all(r.push(10, 0), r.push(11, 0), r.push(12, 0)); errors.Join(errs...) != nil {
@@ -112,7 +112,7 @@ func TestALeaveIsChecked(t *testing.T) {
 
 // A worker that pushes a round for itself still comes to a later one, which others have begun, and
 // what it said of an older one than its newest push counts for no other.
-func TestALeaveKeepsLaterRoundsTogether(t *testing.T) {
+func TestAPushAloneKeepsLaterRoundsTogether(t *testing.T) {
 	for _, first := range []uint64{10, 12} { // begins round 4
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -128,7 +128,7 @@ func TestALeaveKeepsLaterRoundsTogether(t *testing.T) {
 				synctest.Wait()
 			}
 			push(first, 4)
-			r.leave(12, 3)
+			r.pushAlone(12, 3)
 			if first == 12 { // it has come to round 4, so round 5 waits for it
 				push(10, 5)
 				push(10, 4)
@@ -148,12 +148,12 @@ func TestALeaveKeepsLaterRoundsTogether(t *testing.T) {
 }
 
 // A worker that has come to a round and pushes a later one for itself stays in that round.
-func TestALeaveLeavesRoundsToWhichTheWorkerCame(t *testing.T) {
+func TestAPushAloneLeavesRoundsToWhichTheWorkerCame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		defer r.end()
 		time.AfterFunc(time.Millisecond, func() {
-			r.leave(12, 4)
+			r.pushAlone(12, 4)
 			for _, node := range []uint64{10, 11} {
 				go r.call(r.push(node, 3))
 			}

@@ -35,10 +35,10 @@ func TestSmallKeysThatMoveAreNotTold(t *testing.T) {
 	}{{smallValues, false, 0}, {smallValues + 1, false, 1}, {smallValues, true, 1}} {
 		m := &lonelyMember{}
 		h := &hostSums{node: m, ctx: t.Context(), leaders: leaders{node: m, all: c.all}}
-		h.departures = departures{tell: h.leaders.tell, over: h.ctx}
+		h.bypasses = bypasses{tell: h.leaders.tell, over: h.ctx}
 		h.leaders.host.Store(&hostView{group: []uint64{8, 9}, names: []string{"8", "9"}})
 		h.moved(&key{form: wire.FormDense, size: c.size, shards: make([]wire.ShardPlace, 1)}, []int{0})
-		h.departures.wait()
+		h.bypasses.wait()
 		if got := m.asked.Load(); got != c.want {
 			t.Errorf("a key of %d values, all %v: other workers of the host were asked %d times, want %d", c.size, c.all, got, c.want)
 		}

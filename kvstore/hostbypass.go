@@ -11,11 +11,12 @@ import (
 	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
-// A departures has the shards that this worker pushes for itself although its host sums them up: by
-// calls that no group takes, such as Push, or with compression. The leader of each was told, or is
-// being told, so that the host's other workers do not wait.
-type departures struct {
-	// tell makes one attempt to tell a shard's leader of a departure.
+// A bypasses has the shards that this worker pushes for itself, past the leader that sums them up
+// for its host: by calls that no group takes, such as Push, or with compression. The leader of each
+// was told, or is being told, so that the host's other workers do not wait. The worker stays in the
+// job and in its host's group.
+type bypasses struct {
+	// tell makes one attempt to tell a shard's leader of a bypass.
 	tell func(ctx context.Context, p *wire.Push) error
 	// over ends when nobody is told any more.
 	over context.Context
@@ -37,7 +38,7 @@ type keyShard struct {
 
 // add adds a shard, from a round on and until it goes to its leader again. The leader is told,
 // unless it was before.
-func (d *departures) add(o wire.Origin, round uint64) {
+func (d *bypasses) add(o wire.Origin, round uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := keyShard{o.Key, o.Shard}
@@ -52,9 +53,8 @@ func (d *departures) add(o wire.Origin, round uint64) {
 	d.telling.Go(func() { d.insist(p) })
 }
 
-// once tells a leader of a round that this worker may not come to, without a departure from then
-// on.
-func (d *departures) once(p *wire.Push) {
+// once tells a leader of a round that this worker may not come to; to later ones it comes.
+func (d *bypasses) once(p *wire.Push) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.ended {
@@ -63,7 +63,7 @@ func (d *departures) once(p *wire.Push) {
 }
 
 // tellAll tells the leaders of a new membership.
-func (d *departures) tellAll() {
+func (d *bypasses) tellAll() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended || len(d.of) == 0 {
@@ -83,17 +83,17 @@ func (d *departures) tellAll() {
 }
 
 // end keeps further goroutines from starting.
-func (d *departures) end() {
+func (d *bypasses) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended = true
 }
 
 // wait waits for the goroutines that tell leaders, after end and once over has ended.
-func (d *departures) wait() { d.telling.Wait() }
+func (d *bypasses) wait() { d.telling.Wait() }
 
 // remove forgets a shard that goes to its leader again, which sees that by itself.
-func (d *departures) remove(o wire.Origin) {
+func (d *bypasses) remove(o wire.Origin) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.of) > 0 {
@@ -102,7 +102,7 @@ func (d *departures) remove(o wire.Origin) {
 }
 
 // failed forgets a shard whose leader could not be told: the next push tries again.
-func (d *departures) failed(p *wire.Push) {
+func (d *bypasses) failed(p *wire.Push) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if id := (keyShard{p.Key, p.Shard}); d.of[id] == p {
@@ -112,7 +112,7 @@ func (d *departures) failed(p *wire.Push) {
 
 // insist makes attempts to tell a shard's leader for as long as the others would wait. A leader
 // that sums up nothing needs no telling.
-func (d *departures) insist(p *wire.Push) {
+func (d *bypasses) insist(p *wire.Push) {
 	pause, began := attempt.FirstPause, time.Now()
 	for {
 		err := d.tell(d.over, p)
