@@ -20,8 +20,11 @@ import (
 // write of the value in shared memory, cost on this machine.
 const (
 	floorCommand = "floor"
-	floorTCP     = "floor-tcp"    // over loopback TCP with cubic: each worker's bytes to the servers, and the same back from the servers' memory
-	floorMemory  = "floor-memory" // servers read each worker's memory and write the sum
+	// floorTCP sends each worker's bytes to the servers over loopback TCP with cubic, and the same
+	// back from the servers' memory.
+	floorTCP = "floor-tcp"
+	// floorMemory has servers that read each worker's memory and write the sum.
+	floorMemory = "floor-memory"
 )
 
 // floor is one process of a floor's job: a peer, see peer.go, which ends with its standard input.
@@ -221,7 +224,8 @@ func floorSchedule(workers, servers int) error {
 		for i, p := range players {
 			if _, err := p.ReadString('\n'); err != nil {
 				if i == 0 && errors.Is(err, io.EOF) {
-					return nil // the first has played all
+					// The first one has played all.
+					return nil
 				}
 				return err
 			}
@@ -278,7 +282,8 @@ func tcpWorker(conns []net.Conn, w planned) (sample, error) {
 				})
 			})
 			all.Go(func() {
-				defer close(answered) // after an error, too: the writer does not wait
+				// It is closed after an error, too, so that the writer does not wait.
+				defer close(answered)
 				errs[2*i+1] = w.eachPiece(pieces, func(pass, at, n int) error {
 					if !w.pull {
 						n = ackBytes
@@ -332,7 +337,8 @@ func tcpServe(c net.Conn, w planned, servers int) error {
 	pieces, total := tcpPieces(w, servers)
 	value, scratch := touched(total), touched(1<<20)
 	passes := (w.samples + 3) * w.passes
-	come := make(chan int, len(pieces)*2) // bytes of each piece that has come
+	// come has the bytes of each piece that has come.
+	come := make(chan int, len(pieces)*2)
 	var reading error
 	go func() {
 		defer close(come)

@@ -9,9 +9,11 @@ import (
 
 // A gain says how many times as fast ours was as a peer.
 type gain struct {
-	least, median, greatest float64 // over the turns, of their medians
-	cpu                     float64 // by CPU time, over all turns; 0 where the system does not tell it
-	turns                   int
+	// least, median and greatest are of the medians of the turns.
+	least, median, greatest float64
+	// cpu is the gain by CPU time over all turns; 0 where the system does not tell it.
+	cpu   float64
+	turns int
 }
 
 func gainOf(ours, theirs *measured) gain {

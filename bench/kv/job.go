@@ -20,7 +20,8 @@ type job struct {
 	works     []string
 	scale     float64
 	profile   string
-	peer      []string // command of another program that plays the works; nil: this one
+	// peer is the command of another program that plays the works; nil: this one.
+	peer []string
 }
 
 // errLate is the end of a work that takes longer than its time.
@@ -37,12 +38,15 @@ func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int
 	running, err := j.start(ctx)
 	if err == nil {
 		if done, err = j.play(running, timer, limit, r); err != nil {
-			timer.Stop() // a failure stays one, however long the processes take to end
+			// A failure stays one, however long the processes take to end.
+			timer.Stop()
 		}
-		err = errors.Join(running.End(err != nil), err) // what the processes say first
+		// The processes' own words come first.
+		err = errors.Join(running.End(err != nil), err)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errLate) {
-		err = errLate // in place of what killed processes say
+		// This stands in place of what killed processes say.
+		err = errLate
 	}
 	return done, err
 }

@@ -62,17 +62,22 @@ import (
 
 // settings are what the command line asks for.
 type settings struct {
-	works      []string // patterns of path.Match
+	// works has patterns of path.Match.
+	works      []string
 	jobs       []size
 	transports []string
 	count      int
 	scale      float64
-	budget     time.Duration // of the whole run; 0: none
-	limit      time.Duration // of a work in one job
-	save       string        // folder for the results, in a file named for the machine
-	profile    string
-	stages     string // file to write what the stages cost to
-	peers      []peer
+	// budget bounds the whole run; 0: nothing does.
+	budget time.Duration
+	// limit bounds a work in one job.
+	limit time.Duration
+	// save is the folder for the results, in a file named for the machine.
+	save    string
+	profile string
+	// stages is the file for what the stages cost.
+	stages string
+	peers  []peer
 }
 
 // A size is the number of workers and servers of a job, and whether its shards have backups.

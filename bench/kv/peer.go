@@ -61,7 +61,8 @@ type planned struct {
 	name            string
 	samples, passes int
 	pull            bool
-	keys            []int // values of each
+	// keys has the number of values of each key.
+	keys []int
 }
 
 // bytes are those of a pass one way.

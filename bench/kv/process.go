@@ -30,13 +30,16 @@ const (
 	scaleEnv     = "PARAGON_BENCH_SCALE"
 	transportEnv = "PARAGON_BENCH_TRANSPORT"
 	profileEnv   = "PARAGON_BENCH_PROFILE"
-	planEnv      = "PARAGON_BENCH_PLAN" // the works in words, for programs that do not know them
+	// planEnv has the works in words, for programs that do not know them.
+	planEnv = "PARAGON_BENCH_PLAN"
 )
 
 // A way is how the processes of a job reach each other.
 type way struct {
-	network      transport.Network // nil with hosts
-	hosts        bool              // each rank has a host of its own: see hostNetwork
+	// network is nil with hosts.
+	network transport.Network
+	// hosts gives each rank a host of its own, see hostNetwork.
+	hosts        bool
 	certificates bool
 }
 
@@ -135,12 +138,17 @@ func profile(folder, name string) (stop func(), err error) {
 
 // An event is a line of a worker's standard output.
 type event struct {
-	Work  string
-	Begin bool    // the samples begin; without it they have ended
-	Skip  bool    // in place of Begin and of the end: a peer does not play this work
-	Took  []int64 // nanoseconds of each sample
-	First []int64 // of it until the first key was there
-	Norms []int64 // nanoseconds of each sample of measured rounds, of a work that compares them
+	Work string
+	// Begin says that the samples begin; without it they have ended.
+	Begin bool
+	// Skip comes in place of Begin and of the end: a peer does not play this work.
+	Skip bool
+	// Took has the nanoseconds of each sample.
+	Took []int64
+	// First has those until the first key was there.
+	First []int64
+	// Norms has those of each sample of measured rounds, of a work that compares them.
+	Norms []int64
 }
 
 // play is a worker: it plays one work after the other and reports each.
@@ -173,7 +181,8 @@ func playOne(ctx context.Context, kv kvstore.Store, w work, out *json.Encoder) e
 		return err
 	}
 	defer p.close()
-	for range 3 { // connections and memory are there afterwards
+	for range 3 {
+		// Connections and memory are there afterwards.
 		if _, _, err := p.sample(); err != nil {
 			return err
 		}
@@ -193,7 +202,8 @@ func playOne(ctx context.Context, kv kvstore.Store, w work, out *json.Encoder) e
 	for range w.samples {
 		err := plain()
 		if w.norms != nil {
-			err = errors.Join(err, p.measured(&end), p.measured(&end), plain()) // neither is always the first
+			// Neither of the two is always the first.
+			err = errors.Join(err, p.measured(&end), p.measured(&end), plain())
 		}
 		if err != nil {
 			return err

@@ -15,14 +15,21 @@ type measured struct {
 	job       size
 	transport string
 	work      work
-	took      []int64 // nanoseconds of an operation, for each sample of each worker
-	first     []int64 // of a sample until its first key was there
-	norms     []int64 // nanoseconds of an operation whose norms are measured, for a work that compares them
-	samples   int     // of each worker
-	cpu       time.Duration
-	workerCPU time.Duration // the workers' part of it
-	turns     []int64       // median nanoseconds of an operation, job by job
-	late      string        // why it is not measured, or not in later turns; "": it is
+	// took has the nanoseconds of an operation, for each sample of each worker.
+	took []int64
+	// first has those of a sample until its first key was there.
+	first []int64
+	// norms has those of an operation whose norms are measured, for a work that compares them.
+	norms []int64
+	// samples is how many each worker has.
+	samples int
+	cpu     time.Duration
+	// workerCPU is the workers' part of cpu.
+	workerCPU time.Duration
+	// turns has the median nanoseconds of an operation, job by job.
+	turns []int64
+	// late is why it is not measured, or not in later turns; empty: it is.
+	late string
 }
 
 // add takes what a worker measured.
@@ -105,7 +112,8 @@ func newReport(w io.Writer) *report {
 // row is what there is of a job's work so far.
 func (r *report) row(j *job, work string) *measured {
 	m := &measured{job: j.size, transport: j.transport}
-	w, _ := findWork(work) // its name is one of ours
+	// The name is one of ours.
+	w, _ := findWork(work)
 	m.work = w.scaled(j.scale)
 	if have := r.all[m.name()]; have != nil {
 		return have

@@ -20,7 +20,8 @@ type bench struct {
 	r        *report
 	progress io.Writer
 	begun    time.Time
-	failed   error // of our own works; a peer's failure is a row that says so
+	// failed is the failure of our own works. A peer's is a row that says so.
+	failed error
 }
 
 // errInterrupted is the end of a run by a signal.
@@ -71,7 +72,8 @@ func (b *bench) turn(ctx context.Context, i int) error {
 			for _, j := range b.set.turns(sz) {
 				j.size, j.scale = sz, b.set.scale
 				if w, err := findWork(works[0]); err == nil && w.optimizer() != "" && j.peer != nil {
-					continue // no peer has an optimizer
+					// No peer has an optimizer.
+					continue
 				}
 				if b.set.profile != "" {
 					j.profile = path.Join(b.set.profile, fmt.Sprintf("%s-%dx%d-%d-%d", j.transport, sz.workers, sz.servers, i, part))

@@ -21,8 +21,9 @@ import (
 // A stageSet is the keys of a work that measures moving: small messages, large ones of two sizes in
 // the cache, and ones beyond it.
 type stageSet struct {
-	name        string
-	keys, bytes int // of each
+	name string
+	// keys is how many there are, bytes how large each is.
+	keys, bytes int
 	passes      int
 }
 
@@ -56,7 +57,8 @@ func measureStages(ctx context.Context, set settings, out io.Writer) error {
 	stageArithmetic(c, spell)
 	for _, name := range set.transports {
 		if ways[name].hosts {
-			continue // its connections are those of tcp and auto
+			// Its connections are those of tcp and auto.
+			continue
 		}
 		t, err := stageTransport(ctx, set, name, c)
 		if err != nil {
@@ -90,7 +92,8 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 		}
 	}
 	type points [len(stageSets)]costs.Point
-	var worker, server [len(stageJobs)][2]points // by job, verb and set, for one operation of a worker
+	// worker and server have points by job, verb and set, for one operation of a worker.
+	var worker, server [len(stageJobs)][2]points
 	for i, sz := range stageJobs {
 		for k, w := range works {
 			m := r.all[(&measured{job: sz, transport: name, work: w}).name()]
@@ -101,7 +104,8 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 		}
 	}
 	far := stageSets[3]
-	share := max(0.5, costs.Far(3*float64(far.keys*far.bytes), c.LLC)) // gradients, values, and the workers' copies of them
+	// The memory holds gradients, values, and the workers' copies of them.
+	share := max(0.5, costs.Far(3*float64(far.keys*far.bytes), c.LLC))
 	line := func(p points) costs.Line { return costs.Fit(p[0], p[1], p[2], p[3], share) }
 	flat := func(p points) costs.Line {
 		each := costs.Round(p[3].Cost / p[3].Bytes)
@@ -113,7 +117,8 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 		}
 		return a
 	}
-	least := func(a, b points) points { // a push whose value is asked for may have a shorter way than one that is acknowledged
+	least := func(a, b points) points {
+		// A push whose value is asked for may have a shorter way than one that is acknowledged.
 		for i := range a {
 			a[i].Cost = min(a[i].Cost, b[i].Cost)
 		}
@@ -133,9 +138,11 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 // stageArithmetic measures copies, sums, updates and codes on shards that are in the cache, and on
 // ones that are not: the least time of many spells of each.
 func stageArithmetic(c *costs.Costs, spell time.Duration) {
-	const shards, values = 64, 256 << 10 // 64 MB of each kind; two of them fit a cache
+	// There are 64 MB of each kind; two shards fit a cache.
+	const shards, values = 64, 256 << 10
 	r := rand.New(rand.NewPCG(1, 1))
-	arrays := func() [][]float32 { // all alike: drawing takes longer than what is measured
+	arrays := func() [][]float32 {
+		// All values are alike, since drawing takes longer than what is measured.
 		out := make([][]float32, shards)
 		for i := range out {
 			out[i] = make([]float32, values)
@@ -151,7 +158,8 @@ func stageArithmetic(c *costs.Costs, spell time.Duration) {
 	}
 	a, b := arrays(), arrays()
 	least := func(shards int, f func(i int)) float64 {
-		for i := range shards { // touches the memory
+		for i := range shards {
+			// This touches the memory.
 			f(i)
 		}
 		best := time.Duration(1 << 62)
@@ -172,7 +180,8 @@ func stageArithmetic(c *costs.Costs, spell time.Duration) {
 	for _, cfg := range []optim.Config{{Name: "sgd", LearningRate: 1e-4}, {Name: "sgd", LearningRate: 1e-4, Momentum: 0.9}, {Name: "adagrad", LearningRate: 1e-4}, {Name: "adam", LearningRate: 1e-4}} {
 		o, err := optim.New(cfg)
 		if err != nil {
-			panic(err) // a config written here
+			// The config is written here.
+			panic(err)
 		}
 		states := make([]*optim.State, shards)
 		for i := range states {
@@ -184,7 +193,8 @@ func stageArithmetic(c *costs.Costs, spell time.Duration) {
 		}
 		c.Update[name] = perByte(func(i int) {
 			if err := o.At(1, 1, optim.Factors{LearningRate: 1, WeightDecay: 1}).Update(a[i], b[i], states[i]); err != nil {
-				panic(err) // lengths that do not fit
+				// The lengths do not fit.
+				panic(err)
 			}
 		})
 	}

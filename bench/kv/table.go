@@ -12,9 +12,11 @@ import (
 // A table is what a work of rows trains: an embedding of rows × rowLen numbers, batchExamples
 // examples of rowsEach rows a step.
 type table struct {
-	rows      int
-	zipf      float64 // the exponent by which rows are drawn; 0: all alike
-	open      bool    // an open vocabulary, whose IDs are any 64 bits
+	rows int
+	// zipf is the exponent by which rows are drawn; 0: all alike.
+	zipf float64
+	// open says that the vocabulary is open: its IDs are any 64 bits.
+	open      bool
 	optimizer string
 }
 
@@ -37,7 +39,8 @@ func (t *table) draw(seed uint64, batches int) [][]int64 {
 	}
 	if t.open {
 		number := next
-		next = func() int64 { return (number() + 1) * -0x61c8864680b583eb } // times 2⁶⁴ over the golden ratio
+		// The factor is 2⁶⁴ over the golden ratio, so that IDs lie all over.
+		next = func() int64 { return (number() + 1) * -0x61c8864680b583eb }
 	}
 	all := make([][]int64, batches)
 	for i := range all {

@@ -13,15 +13,19 @@ import (
 // A work is what each worker does: samples of passes, in each of which every key is pushed once,
 // all keys concurrently.
 type work struct {
-	name    string
-	keys    []int // values of each
+	name string
+	// keys has the number of values of each key.
+	keys    []int
 	samples int
 	passes  int
-	pull    bool // in the same trip
-	whole   bool // one operation is a pass over all keys, not one key
-	many    bool // one goroutine pushes all keys of a pass in one call
-	table   *table
-	norms   *norms
+	// pull says that values come back in the same trip.
+	pull bool
+	// whole says that one operation is a pass over all keys, not one key.
+	whole bool
+	// many says that one goroutine pushes all keys of a pass in one call.
+	many  bool
+	table *table
+	norms *norms
 }
 
 var works = []work{
@@ -51,7 +55,8 @@ var works = []work{
 // rounds and of plain ones take turns.
 type norms struct {
 	optimizer string
-	micro     int // micro-batches of a gradient; 0: one
+	// micro is how many micro-batches a gradient has; 0: one.
+	micro int
 }
 
 // normRounds is the rounds of a sample: with one worker and one micro-batch, one in so many is
@@ -143,7 +148,8 @@ func (w *work) operations() int {
 // bytes returns what one worker sends and receives in a sample.
 func (w *work) bytes() int64 {
 	if w.table != nil {
-		return 2 * 4 * rowLen * batchRows * int64(w.passes) // as the caller sees them; fewer are sent
+		// These are the bytes as the caller sees them; fewer are sent.
+		return 2 * 4 * rowLen * batchRows * int64(w.passes)
 	}
 	total := int64(0)
 	for _, n := range w.keys {
@@ -161,12 +167,15 @@ type player struct {
 	kv    kvstore.Store
 	by    kvstore.Pusher
 	start []chan struct{}
-	done  sync.WaitGroup // of a sample
+	// done waits for the end of a sample.
+	done  sync.WaitGroup
 	ended sync.WaitGroup
 	begun time.Time
-	first time.Duration // from begun until the first key's value was there
+	// first is the time from begun until the first key's value was there.
+	first time.Duration
 
-	mu  sync.Mutex // guards err
+	// mu guards err.
+	mu  sync.Mutex
 	err error
 }
 

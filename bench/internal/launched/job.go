@@ -25,28 +25,39 @@ import (
 
 // Config says what is run.
 type Config struct {
-	Dir    string // the job's folder, which exists: launch and its programs run there, and have it as home. Close removes it
-	Launch string // the launch program
+	// Dir is the job's folder, which exists: launch and its programs run there, and have it as
+	// home. Close removes it.
+	Dir string
+	// Launch is the launch program.
+	Launch string
 	Args   []string
-	Env    []string // beside this process's
-	Show   bool     // what launch says, on standard error
-	Log    io.Writer
-	Each   func(line string) (taken bool) // gets the lines that launch writes, one at a time; those that are taken are not in errors. It may be nil
+	// Env has variables beside this process's.
+	Env []string
+	// Show shows on standard error what launch says.
+	Show bool
+	Log  io.Writer
+	// Each gets the lines that launch writes, one at a time. Those that are taken are not in
+	// errors. It may be nil.
+	Each func(line string) (taken bool)
 	// Command makes the command; nil: exec.CommandContext.
 	Command func(ctx context.Context, program string, args ...string) *exec.Cmd
 }
 
 // A Job is a job of launch that runs. Its methods but Close may be called concurrently.
 type Job struct {
-	Dir    string
-	Env    []string // of launch
-	Launch string   // its absolute path
+	Dir string
+	// Env is launch's.
+	Env []string
+	// Launch is its absolute path.
+	Launch string
 
 	cmd   *exec.Cmd
 	ended chan struct{}
-	err   error // of launch, once ended
-	said  output
-	runs  string // where launch writes records of jobs
+	// err is launch's, once it has ended.
+	err  error
+	said output
+	// runs is where launch writes records of jobs.
+	runs string
 }
 
 // Start starts launch. The job may still be forming.

@@ -10,9 +10,12 @@ import (
 type output struct {
 	each func(line string) (taken bool)
 
-	mu   sync.Mutex // guards the rest, and calls of each
-	rest []byte     // of a line
-	last []string   // lines, for errors
+	// mu guards the rest, and calls of each.
+	mu sync.Mutex
+	// rest is the beginning of a line whose end has not come.
+	rest []byte
+	// last are the last lines, for errors.
+	last []string
 }
 
 // lastLines is how many lines an error shows.

@@ -19,12 +19,15 @@ import (
 
 // A Machine is what the system tells of itself; fields that it does not tell are empty.
 type Machine struct {
-	CPU        string
-	Features   []string // instructions that the programs choose between, as the kernel names them
-	Cores      int
-	LLC        int64 // bytes of the last-level cache
-	Kernel     string
-	Congestion string // TCP's congestion control
+	CPU string
+	// Features are the instructions that the programs choose between, as the kernel names them.
+	Features []string
+	Cores    int
+	// LLC is how many bytes the last-level cache has.
+	LLC    int64
+	Kernel string
+	// Congestion is TCP's congestion control.
+	Congestion string
 	Virtual    bool
 }
 

@@ -21,15 +21,19 @@ type Process struct {
 	In     io.WriteCloser // its standard input
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
-	killed atomic.Bool // by kill
+	// killed says that kill ended it.
+	killed atomic.Bool
 	out    io.ReadCloser
-	lines  *bufio.Scanner // of out
+	// lines reads out.
+	lines  *bufio.Scanner
 	stderr Tail
 }
 
 const (
-	maxLine = 16 << 20        // bytes of a line
-	grace   = 2 * time.Second // for a program to end behind its input, and to close what it writes to
+	// maxLine bounds a line, in bytes.
+	maxLine = 16 << 20
+	// grace is how long a program may take to end behind its input, and to close what it writes to.
+	grace = 2 * time.Second
 )
 
 // Start starts a program; env is variables besides those of this process. When ctx ends the program
@@ -48,7 +52,8 @@ func (p *Process) start(env []string) (err error) {
 	p.cmd.Env, p.cmd.Stderr, p.cmd.WaitDelay = append(os.Environ(), env...), &p.stderr, grace
 	OwnGroup(p.cmd)
 	p.cmd.Cancel = func() error {
-		p.out.Close() // one that has left the group may hold it open
+		// A process that has left the group may hold it open.
+		p.out.Close()
 		return SignalGroup(p.cmd, syscall.SIGKILL)
 	}
 	if p.In, err = p.cmd.StdinPipe(); err != nil {
@@ -78,7 +83,8 @@ func (p *Process) Line() ([]byte, error) {
 func (p *Process) Wait() error {
 	_, _ = io.Copy(io.Discard, p.out)
 	err := p.cmd.Wait()
-	_ = SignalGroup(p.cmd, syscall.SIGKILL) // what it has left behind
+	// This ends what it has left behind.
+	_ = SignalGroup(p.cmd, syscall.SIGKILL)
 	p.cancel()
 	said := p.stderr.Last()
 	switch {

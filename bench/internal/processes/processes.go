@@ -26,11 +26,15 @@ import (
 // A Job says what processes there are.
 type Job struct {
 	Workers, Servers int
-	Env              []string // variables of all, besides those of the job
+	// Env has variables of all processes, besides those of the job.
+	Env []string
 	// Of one process, where it is not as the others; each may be nil.
-	EnvOf   func(role string, rank int) ([]string, error) // more variables
-	Command func(role string, rank int) []string          // in place of this program
-	Address func(role string, rank int) string            // at which others reach it, in place of 127.0.0.1
+	// EnvOf says which further variables a process has.
+	EnvOf func(role string, rank int) ([]string, error)
+	// Command says what runs in place of this program.
+	Command func(role string, rank int) []string
+	// Address is where others reach a process, in place of 127.0.0.1.
+	Address func(role string, rank int) string
 }
 
 // Running are the processes of a job that was started.
@@ -43,7 +47,8 @@ type Running struct {
 func (j Job) Start(ctx context.Context) (*Running, error) {
 	r := &Running{}
 	if err := j.start(ctx, r); err != nil {
-		return nil, errors.Join(r.End(true), err) // what the processes say first
+		// The processes' own words come first.
+		return nil, errors.Join(r.End(true), err)
 	}
 	return r, nil
 }
@@ -133,7 +138,8 @@ func (r *Running) End(broken bool) (err error) {
 		})
 		defer late.Stop()
 	}
-	for i := len(r.all) - 1; i >= 0; i-- { // workers first: they say what was wrong
+	for i := len(r.all) - 1; i >= 0; i-- {
+		// Workers come first, since they say what was wrong.
 		err = errors.Join(err, r.all[i].Wait())
 	}
 	return err
@@ -142,7 +148,8 @@ func (r *Running) End(broken bool) (err error) {
 // CPU returns the CPU time that all processes of a role have used ("": of any), or 0 where the
 // system does not tell it.
 func (r *Running) CPU(role string) time.Duration {
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on all of Linux' common machines
+	// USER_HZ is 100 on all of Linux' common machines.
+	const tick = 10 * time.Millisecond
 	total := time.Duration(0)
 	for _, p := range r.all {
 		if !strings.HasPrefix(p.Name, role) {
