@@ -78,7 +78,8 @@ func (s *MOTPE) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, e
 	if !look {
 		weights = contributions(recs, good)
 	}
-	x := m.fresh(recs, given, rng, func() []float64 { return s.propose(m, recs, good, rest, weights, look, given, rng) })
+	best, others := sample{rowsOf(recs, good), weights}, sample{rowsOf(recs, rest), nil}
+	x := m.fresh(recs, given, rng, func() []float64 { return s.propose(m, best, others, look, given, rng) })
 	return m.params(x, fixed)
 }
 
@@ -270,21 +271,21 @@ func contributions(recs []record, good []int) []float64 {
 
 // propose returns values for the model's dims, NaN where a parameter is not there. If each is set,
 // every parameter has a density of its own.
-func (s *MOTPE) propose(m *model, recs []record, good, rest []int, weights []float64, each bool, given []float64, rng *rand.Rand) []float64 {
-	rules := optunaRules
-	rules.joint, rules.narrow = 0.05, 4
-	joint := !s.Univariate && !each
-	if each || joint && rng.Float64() < sharpSingle {
-		joint = false
-		rules.priorWeight, rules.narrow = 0.4, 1.5
+func (s *MOTPE) propose(m *model, good, rest sample, each bool, given []float64, rng *rand.Rand) []float64 {
+	r := ratio{rules: optunaRules, joint: !s.Univariate && !each, candidates: s.Candidates}
+	r.rules.joint, r.rules.narrow = 0.05, 4
+	if each || r.joint && rng.Float64() < sharpSingle {
+		r.joint = false
+		r.rules.priorWeight, r.rules.narrow = 0.4, 1.5
 	}
-	rows := func(indices []int) [][]float64 {
-		all := make([][]float64, len(indices))
-		for i, n := range indices {
-			all[i] = recs[n].x
-		}
-		return all
+	return r.propose(m, good, rest, given, rng)
+}
+
+// rowsOf are the values of some of the records.
+func rowsOf(recs []record, indices []int) [][]float64 {
+	all := make([][]float64, len(indices))
+	for i, n := range indices {
+		all[i] = recs[n].x
 	}
-	l, g := sample{rows(good), weights}, sample{rows(rest), nil}
-	return proposeBetween(m, l, g, joint, rules, s.Candidates, given, rng)
+	return all
 }

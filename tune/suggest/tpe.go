@@ -234,15 +234,24 @@ func (t *TPE) propose(m *model, good, rest sample, given []float64, rng *rand.Ra
 	if t.Rules == Sharp && len(good.rows) >= mostGood && rng.Float64() < sharpWide {
 		rules.narrow = 1
 	}
-	return proposeBetween(m, good, rest, joint, rules, t.Candidates, given, rng)
+	return ratio{rules, joint, t.Candidates}.propose(m, good, rest, given, rng)
 }
 
-// proposeBetween fits densities l to the good trials and g to the rest, of each group of dims, and
-// takes from l what has the largest l/g. It returns values for the model's dims, NaN where a
-// parameter is not there. Zero candidates are 24.
-func proposeBetween(m *model, good, rest sample, joint bool, rules parzenRules, candidates int, given []float64, rng *rand.Rand) []float64 {
+// A ratio says how a proposal is chosen by the ratio of two densities.
+type ratio struct {
+	rules parzenRules
+	// joint says that dims which are there together have one density.
+	joint bool
+	// candidates are how many are drawn; zero is 24.
+	candidates int
+}
+
+// propose fits densities l to the good trials and g to the rest, of each group of dims, and takes
+// from l what has the largest l/g. It returns values for the model's dims, NaN where a parameter is
+// not there.
+func (r ratio) propose(m *model, good, rest sample, given []float64, rng *rand.Rand) []float64 {
 	x := m.blank()
-	for _, group := range m.groups(joint) {
+	for _, group := range m.groups(r.joint) {
 		if !m.active(group[0], x) {
 			continue
 		}
@@ -258,7 +267,7 @@ func proposeBetween(m *model, good, rest sample, joint bool, rules parzenRules, 
 		if len(free) == 0 {
 			continue
 		}
-		best := bestRatio(dims, good.project(free), rest.project(free), rules, candidates, rng)
+		best := bestRatio(dims, good.project(free), rest.project(free), r.rules, r.candidates, rng)
 		for i, j := range free {
 			x[j] = best[i]
 		}

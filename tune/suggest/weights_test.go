@@ -48,7 +48,7 @@ func TestMOTPEProposesWhereGoodTrialsWeighMuch(t *testing.T) {
 	recs[9].x[0], weights[9] = 0.8, 1
 	there, rng := 0, randFor("weights")
 	for range 40 {
-		if x := (&MOTPE{}).propose(m, recs, good, rest, weights, false, m.blank(), rng); x[0] > 0.6 {
+		if x := (&MOTPE{}).propose(m, sample{rowsOf(recs, good), weights}, sample{rowsOf(recs, rest), nil}, false, m.blank(), rng); x[0] > 0.6 {
 			there++
 		}
 	}
