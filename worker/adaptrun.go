@@ -25,7 +25,7 @@ func (r *run) beginAdapting(ctx context.Context, state *adaptState, joined bool)
 		}
 	}
 	a.beginBatch(r.trainer.Steps())
-	r.trainer.follow(a)
+	r.trainer.setPlan(a)
 	r.adapt, r.epochs.adapt, r.division.state = a, a, feedOutdated
 	return nil
 }

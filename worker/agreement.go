@@ -17,7 +17,9 @@ const (
 	// laneStop is stopAll where it was asked to stop, and 1 where it was told to leave. All
 	// stop if the sum reaches the number of workers.
 	laneStop = iota
-	// laneChange is 1 where a change of the membership is pending.
+	// laneChange is 1 where a change of the membership is pending. If any worker's
+	// is, the change is made after this step. A loss that nobody knows of yet shows in
+	// run.callRoll.
 	laneChange
 	// laneMark is the number of the step modulo marks, plus one, and laneOne is 1.
 	laneMark
@@ -76,6 +78,10 @@ type verdict struct {
 // weights are 0 (the only worker with examples was lost) the value remains that of an earlier step.
 // Its mark shows that, on all workers alike, and then nothing was agreed.
 //
+// A sum of all flags does not show whether a worker was lost in the step. Where that matters,
+// before evaluations, checkpoints and at the end of a division, package rollcall tells
+// (run.callRoll).
+//
 // In an asynchronous store there is no common step: each worker agrees with itself alone.
 type agreement struct {
 	store averager
@@ -99,8 +105,9 @@ type agreement struct {
 type agreementEnv struct {
 	// leaving reports whether this worker was told to leave.
 	leaving func() bool
-	// changing reports whether a change of the membership is pending and can be made after this
-	// step.
+	// changing reports whether a change of the membership is pending, and the feed's examples
+	// can be divided anew after this step. The change that a worker's loss makes after this was
+	// asked comes after a later step.
 	changing func() bool
 	// raise raises the lanes of others.
 	raise func(flags []float32)

@@ -41,8 +41,8 @@ type contribution struct {
 	agreeing kvstore.Pusher
 }
 
-// share makes agreeing for a step of so many examples.
-func (c *contribution) share(examples int) {
+// makeAgreeing makes agreeing for a step of so many examples.
+func (c *contribution) makeAgreeing(examples int) {
 	if c.agreeing == nil || c.shared != examples {
 		c.shared, c.agreeing = examples, c.store.Weighted(float32(examples), false)
 	}

@@ -41,7 +41,7 @@ func TestPushersStayWhileTheWeightDoes(t *testing.T) {
 	} {
 		before := w.made
 		c.counting = step.counting
-		c.share(step.of.examples)
+		c.makeAgreeing(step.of.examples)
 		c.weigh(step.of)
 		if made := w.made > before; made != step.fresh {
 			t.Errorf("%+v counted %t: pushers were made: %t, want %t", step.of, step.counting, made, step.fresh)

@@ -46,8 +46,9 @@ func reorder(feed Feed, name string) (changed bool, err error) {
 	return true, f.Reorder(o)
 }
 
-// follow gives a feed the order of the job that its worker has joined; empty: the job has none.
-func follow(feed Feed, order string, logger *slog.Logger) error {
+// followOrder gives a feed the order of the job that its worker has joined; empty: the job has
+// none.
+func followOrder(feed Feed, order string, logger *slog.Logger) error {
 	if order == "" {
 		return nil
 	}

@@ -60,6 +60,19 @@ type members struct {
 	joined bool
 }
 
+// elasticOf returns a store as one whose workers may come and go after a step that all agree on;
+// nil: it is none.
+func elasticOf(store kvstore.Store) kvstore.Elastic {
+	switch store.Type() {
+	case "dist_sync", "dist_device_sync":
+		return store
+	}
+	return nil
+}
+
+// joins reports whether this worker joins a running job and does not count yet.
+func joins(store kvstore.Elastic) bool { return store.Joining() }
+
 // askLeave asks the scheduler to let this worker leave. It is nil where workers do not come or go,
 // or the work of this one could not go to the others.
 func (m *members) askLeave(shared bool) func(ctx context.Context) error {
@@ -275,7 +288,7 @@ func (r *run) end() {
 	r.agreement.close()
 	r.trainer.contribution.counting = false
 	if r.adapt != nil {
-		r.trainer.follow(nil)
+		r.trainer.setPlan(nil)
 		if err := r.adapt.end(); err != nil {
 			r.logger.Error("adaptive training: programs could not be closed", "error", err)
 		}

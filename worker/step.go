@@ -179,7 +179,7 @@ func (t *Trainer) deliver() {
 // weigh sets the weight and the examples of this worker's contributions, up to the next step. No
 // exchange is under way.
 func (t *Trainer) weigh(of amount) {
-	t.contribution.share(of.examples)
+	t.contribution.makeAgreeing(of.examples)
 	if t.plan != nil {
 		options := t.contribution.step(of)
 		options.Micro = t.sums.micro
@@ -194,8 +194,8 @@ func (t *Trainer) weigh(of amount) {
 	}
 }
 
-// follow makes the next steps go by a plan, which needs the norms of runs and units; nil: none.
-func (t *Trainer) follow(plan stepPlan) {
+// setPlan makes the next steps go by a plan, which needs the norms of runs and units; nil: none.
+func (t *Trainer) setPlan(plan stepPlan) {
 	t.plan, t.sums.measure = plan, plan != nil
 }
 

@@ -6,6 +6,11 @@
 // change. The round closes once, over the workers that are alive, so all see the same result. If
 // fewer workers answered than were expected, the others were lost, perhaps in the middle of that
 // step, or are done and have left: all wait until the scheduler reports that, and call again.
+//
+// It takes a round trip between two steps. So package worker calls the roll only before
+// evaluations, checkpoints and stops, and at the end of a division. After every step its agreement,
+// which travels beside the gradients, tells of the changes that workers knew of while they
+// computed.
 package rollcall
 
 import (

@@ -32,7 +32,7 @@ func (r *run) join(ctx context.Context) error {
 	if err := r.receive(ctx); err != nil {
 		return err
 	}
-	if err := follow(r.cfg.Feed, division.Order, r.logger); err != nil {
+	if err := followOrder(r.cfg.Feed, division.Order, r.logger); err != nil {
 		return err
 	}
 	r.division.join(seatIn(r.store), division)
@@ -43,6 +43,26 @@ func (r *run) join(ctx context.Context) error {
 	r.logger.Info("joined the training", "rank", r.division.seat.rank, "workers", r.division.seat.workers, "epoch", r.division.pass, "step", r.division.before, "steps", division.Steps,
 		joblog.WorkersChanged.With())
 	return nil
+}
+
+// pullFresh pulls all values on a worker that has just joined.
+func (t *Trainer) pullFresh(ctx context.Context) error {
+	t.newcomer = true
+	for i, key := range t.keys {
+		outs := t.exchange.outs[i]
+		if err := t.cfg.Store.Pull(ctx, key, outs...); err != nil {
+			return fmt.Errorf("worker: pull %s: %w", key, err)
+		}
+		if t.local != nil {
+			copy(t.local.anchors[i], outs[0])
+		}
+	}
+	for s, state := range t.cfg.Programs[0].State() {
+		if err := t.cfg.Store.Pull(ctx, state.Name, t.devices.stateValues(s)...); err != nil {
+			return fmt.Errorf("worker: pull %s: %w", state.Name, err)
+		}
+	}
+	return t.pullFrozen(ctx)
 }
 
 // receive takes over what the others know and the servers do not hold: the state of adaptive
@@ -75,9 +95,15 @@ func (r *run) changeBetweenEpochs(ctx context.Context) error {
 	}
 }
 
-// callRoll finds out, after a step, whether all workers have finished it and no change is pending.
-// If one is, it makes the change; then all workers, also those that have just joined, begin with
-// what is left of the epoch.
+// callRoll finds out whether all workers have finished the last step and no change is pending. If
+// one is, it makes the change; then all workers, also those that have just joined, begin with what
+// is left of the epoch.
+//
+// After every step the agreement says whether a change is made that its workers knew of while they
+// computed (laneChange), without a round trip of its own. The roll is called besides where no
+// worker may have been lost since: before an evaluation or a checkpoint, around a stop's
+// checkpoint, and at the end of a division. Where the feed cannot be divided it alone tells of
+// changes, between epochs.
 func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err error) {
 	if r.members.elastic == nil {
 		return false, nil
@@ -116,10 +142,10 @@ func (r *run) boundary(ctx context.Context, e *epochRun) error {
 	if err := r.arrive(ctx); err != nil {
 		return err
 	}
-	if err := r.share(ctx); err != nil {
+	if err := r.tellNewcomers(ctx); err != nil {
 		return err
 	}
-	if err := r.take(span); err != nil {
+	if err := r.takeDivision(span); err != nil {
 		return err
 	}
 	if r.adapt != nil {
@@ -150,9 +176,9 @@ func (r *run) arrive(ctx context.Context) error {
 	return nil
 }
 
-// share gives those who have joined what receive takes over. Of adaptive training the worker of the
-// lowest rank decides for all: this one's memory may hold other batches.
-func (r *run) share(ctx context.Context) error {
+// tellNewcomers gives those who have joined what receive takes over. Of adaptive training the
+// worker of the lowest rank decides for all: this one's memory may hold other batches.
+func (r *run) tellNewcomers(ctx context.Context) error {
 	if r.adapt != nil {
 		r.adapt.fitTo(r.store.NumWorkers())
 		state, err := tellAdaptation(ctx, r.store, r.adapt.state(false))
@@ -167,8 +193,8 @@ func (r *run) share(ctx context.Context) error {
 	return nil
 }
 
-// take switches to this worker's share of the new division.
-func (r *run) take(span Span) error {
+// takeDivision switches to this worker's share of the new division.
+func (r *run) takeDivision(span Span) error {
 	d, workers := r.division, r.division.seat.workers
 	if err := d.take(r.members.elastic.Division(), r.trainer.Steps(), seatIn(r.store)); err != nil {
 		return err
