@@ -38,7 +38,7 @@ func (s *Shard) Async() bool {
 // An error of the update ends the shard and not the contribution: it is counted, and every later
 // request says why there is no value.
 func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
-	if m.known && c.Seq != m.counted+1 || s.replica.blocks() {
+	if m.known && c.Seq != m.lastSeq+1 || s.replica.blocks() {
 		return Ahead, nil
 	}
 	if err := s.table.take(&s.cfg, c); err != nil {
@@ -52,7 +52,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.counts.add(m, c.Counted, c.Examples)
 	begin := s.cfg.clock()
 	if m.async != nil {
-		m.async.staleness.push(s.rounds.number, m.counted)
+		m.async.staleness.push(s.rounds.number, m.lastSeq)
 	}
 	x := s.rounds.alone(m, c)
 	defer func() { x.loan = nil }()
@@ -69,7 +69,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	if places {
 		s.sum.place(single, s.readers.current, s.rounds.number+1)
 	}
-	m.counted, m.known = c.Seq, true
+	m.lastSeq, m.known = c.Seq, true
 	if !x.verdict.refused() {
 		s.replica.addNewest(m, s.cfg.Pool, s.cfg.values())
 	}

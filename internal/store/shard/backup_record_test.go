@@ -14,7 +14,7 @@ func TestRecordsThatCannotBeAreRefused(t *testing.T) {
 	rows := Config{Name: "e", Form: wire.FormRows, Rule: wire.RuleOptimizer, Length: 6, Size: 6, RowLen: 2, Shards: 1}
 	dense := average
 	dense.Rule = wire.RuleOptimizer
-	one := []Counted{{Node: node(0), Seq: 1, Weight: 1}}
+	one := []CountedPush{{Node: node(0), Seq: 1, Weight: 1}}
 	for _, c := range []struct {
 		name string
 		cfg  Config

@@ -386,8 +386,8 @@ func TestPromotedBackupEndsWithTheSameBits(t *testing.T) {
 						t.Fatalf("seed %d, %d losses: after %d rounds\n got %v\nwant %v", seed, losses, x.rounds.number, got, want)
 					}
 					for rank := range workers {
-						if m := x.members.of(node(rank)); m.counted != rounds {
-							t.Errorf("seed %d: contributions of rank %d: got %d counted, want %d", seed, rank, m.counted, rounds)
+						if m := x.members.of(node(rank)); m.lastSeq != rounds {
+							t.Errorf("seed %d: contributions of rank %d: got last number %d, want %d", seed, rank, m.lastSeq, rounds)
 						}
 					}
 				}

@@ -37,7 +37,7 @@ func (s *Shard) closeRounds() {
 		s.guard.learn(&s.cfg, slots, &s.members)
 		for i := range slots {
 			if m := s.members.of(slots[i].node); m != nil {
-				m.counted = slots[i].seq
+				m.lastSeq = slots[i].seq
 			}
 			if s.replica != nil {
 				s.replica.count(countedOf(&slots[i]))

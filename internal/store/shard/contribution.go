@@ -13,7 +13,7 @@ type Contribution struct {
 	Weight float32
 	// Examples is the number of examples of which the gradient is.
 	Examples uint64
-	// Counted says that the worker has used the Examples: see Shard.Counted.
+	// Counted says that the worker has used the Examples: see Shard.ExamplesOf.
 	Counted bool
 	// Codec is that of Data, for a dense shard.
 	Codec uint8

@@ -13,14 +13,14 @@ type exampleCounts struct {
 	// left has the counts of workers that are no longer members, by node, until forgetLeft. Nil
 	// means none.
 	left map[uint64]uint64
-	// counted says that some contribution has counted examples.
-	counted bool
+	// any says that some contribution has counted examples.
+	any bool
 }
 
 // add adds the examples of an accepted contribution.
-func (x *exampleCounts) add(m *member, counts bool, examples uint64) {
-	if counts {
-		x.counted = true
+func (x *exampleCounts) add(m *member, counted bool, examples uint64) {
+	if counted {
+		x.any = true
 		m.examples += examples
 	}
 }
@@ -38,10 +38,10 @@ func (x *exampleCounts) takeBack(m *member, node, examples uint64) {
 // follow counts, at a backup, the examples of a closed round. A worker that has left has no member.
 func (x *exampleCounts) follow(r *Record, members *membership) {
 	for _, c := range r.Counts {
-		if !c.Counts {
+		if !c.Counted {
 			continue
 		}
-		x.counted = true
+		x.any = true
 		if m := members.of(c.Node); m != nil {
 			m.examples += c.Examples
 		} else if c.Examples > 0 {
@@ -74,17 +74,17 @@ func (x *exampleCounts) keep(node, examples uint64) {
 // ever counted examples.
 func (x *exampleCounts) of(m *member, node uint64) (examples uint64, ok bool) {
 	if m != nil {
-		return m.examples, x.counted
+		return m.examples, x.any
 	}
-	return x.left[node], x.counted
+	return x.left[node], x.any
 }
 
 // forgetLeft drops the counts of workers that are no longer members.
 func (x *exampleCounts) forgetLeft() { clear(x.left) }
 
-// Counted returns how many examples of a node the shard's closed and open rounds contain, also of a
+// ExamplesOf returns how many examples of a node the shard's closed and open rounds contain, also of a
 // worker that has left. It is false if no contribution to this shard ever counted examples.
-func (s *Shard) Counted(node uint64) (examples uint64, ok bool) {
+func (s *Shard) ExamplesOf(node uint64) (examples uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counts.of(s.members.of(node), node)

@@ -13,7 +13,7 @@ func counted(c Contribution, examples uint64) Contribution {
 
 func wantCounted(t *testing.T, s *Shard, rank int, want uint64, wantOK bool) {
 	t.Helper()
-	if got, ok := s.Counted(node(rank)); got != want || ok != wantOK {
+	if got, ok := s.ExamplesOf(node(rank)); got != want || ok != wantOK {
 		t.Errorf("examples of rank %d: got %d, %v; want %d, %v", rank, got, ok, want, wantOK)
 	}
 }
@@ -93,7 +93,7 @@ func TestExampleCountsFollowAWorkerThatLeaves(t *testing.T) {
 		t.Errorf("after it has come back: got %d and %d that have left, want 3 and none", n, len(c.left))
 	}
 	c.leave(again)
-	c.follow(&Record{Counts: []Counted{{Node: node(0), Counts: true, Examples: 4}, {Node: node(1), Counts: true, Examples: 9}}}, x)
+	c.follow(&Record{Counts: []CountedPush{{Node: node(0), Counted: true, Examples: 4}, {Node: node(1), Counted: true, Examples: 9}}}, x)
 	if got := x.of(node(1)).examples; got != 9 {
 		t.Errorf("a round of the primary: got %d examples of rank 1, want 9", got)
 	}

@@ -254,7 +254,7 @@ func TestALoanThatWasTakenBackHasNotCome(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := dense(t, 3, 0)
-			s.counts.counted = true
+			s.counts.any = true
 			c, l := lent(t, s, 1, 0, 100)
 			c.Counted, c.Examples = true, 7
 			mustPush(t, s, c, Held)
@@ -268,7 +268,7 @@ func TestALoanThatWasTakenBackHasNotCome(t *testing.T) {
 			if late := s.Laggards(Want{Round: 1}); len(late) != 1 || late[0].Node != node(1) {
 				t.Errorf("the round waits for %v, want node %d", late, node(1))
 			}
-			if got, _ := s.Counted(node(1)); got != 0 {
+			if got, _ := s.ExamplesOf(node(1)); got != 0 {
 				t.Errorf("%d examples of a contribution that has not come count", got)
 			}
 			mustPush(t, s, contribution(s, 1, 0, 2), Held) // the same sequence number

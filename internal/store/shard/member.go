@@ -17,10 +17,10 @@ type Member struct {
 // its member, one that leaves and returns gets a new one.
 type member struct {
 	Member
-	// counted is the highest sequence number in a closed round; in async mode, the highest that
+	// lastSeq is the highest sequence number in a closed round; in async mode, the highest that
 	// was applied. A push with a number up to it is a repetition, whatever it contains.
-	counted uint64
-	// known says that counted is exact. In async mode the next contribution must then be its
+	lastSeq uint64
+	// known says that lastSeq is exact. In async mode the next contribution must then be its
 	// successor; otherwise (after a Load) any number is accepted once.
 	known bool
 	// examples is the sum of the examples that its contributions counted.
@@ -93,4 +93,4 @@ func (m *member) setBase(n uint64) {
 }
 
 // progress is the number of a member's contributions, plus base for one that joined late.
-func (m *member) progress() uint64 { return m.base() + m.counted }
+func (m *member) progress() uint64 { return m.base() + m.lastSeq }

@@ -115,7 +115,7 @@ func (x *membership) replace(cfg *Config, generation uint64, members []Member, a
 func (x *membership) follow(r *Record) {
 	for _, c := range r.Counts {
 		if m := x.of(c.Node); m != nil {
-			m.counted, m.known = max(m.counted, c.Seq), true
+			m.lastSeq, m.known = max(m.lastSeq, c.Seq), true
 		}
 	}
 }

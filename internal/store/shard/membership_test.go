@@ -28,7 +28,7 @@ func TestMembersThatStayKeepTheirState(t *testing.T) {
 	for _, n := range []int{3, fewMembers + 3} {
 		x := membershipOf(t, make([]uint32, n)...)
 		for rank := range n {
-			x.of(node(rank)).counted = uint64(5 + rank)
+			x.of(node(rank)).lastSeq = uint64(5 + rank)
 		}
 		list := ranksIn(make([]uint32, n+1)...)[1:]
 		joined, left, err := x.replace(denseConfig(1), 2, list, false)
@@ -38,7 +38,7 @@ func TestMembersThatStayKeepTheirState(t *testing.T) {
 		if len(left) != 1 || left[0].Node != node(0) || len(joined) != 1 || joined[0].Node != node(n) {
 			t.Errorf("%d members: got %d joined and %d left, want node %d and node %d", n, len(joined), len(left), node(n), node(0))
 		}
-		if got := x.of(node(1)).counted; got != 6 {
+		if got := x.of(node(1)).lastSeq; got != 6 {
 			t.Errorf("%d members: node %d has counted %d, want 6", n, node(1), got)
 		}
 		if x.of(node(0)) != nil {

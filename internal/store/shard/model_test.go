@@ -141,7 +141,7 @@ func (m *model) step() {
 		m.push(m.pick())
 	}
 	for k := range m.nodes { // the lost ones, too
-		if got, ok := m.s.Counted(uint64(k)); got != m.counted[k] || ok != m.counts {
+		if got, ok := m.s.ExamplesOf(uint64(k)); got != m.counted[k] || ok != m.counts {
 			m.t.Fatalf("seed %d: node %d counted %d examples, %v; want %d, %v", m.seed, k, got, ok, m.counted[k], m.counts)
 		}
 	}

@@ -21,7 +21,7 @@ func (p *progress) has(want *Want) bool {
 	if !p.async {
 		return p.rounds >= want.Round
 	}
-	if m := p.members.of(want.Node); m != nil && m.counted < want.Seq {
+	if m := p.members.of(want.Node); m != nil && m.lastSeq < want.Seq {
 		return false
 	}
 	if want.Staleness == NoBound {
@@ -52,8 +52,8 @@ func (p *progress) laggards(want *Want, open *round) (list []Laggard) {
 	}
 	for _, m := range p.members.ranked {
 		if p.async {
-			if m.Node == want.Node && m.counted < want.Seq || p.late(m, want) {
-				list = append(list, Laggard{Node: m.Node, Rank: m.Rank, Done: m.counted})
+			if m.Node == want.Node && m.lastSeq < want.Seq || p.late(m, want) {
+				list = append(list, Laggard{Node: m.Node, Rank: m.Rank, Done: m.lastSeq})
 			}
 			continue
 		}

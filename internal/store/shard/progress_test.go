@@ -8,7 +8,7 @@ import (
 func TestAProgressSaysWhoMayHaveTheValue(t *testing.T) {
 	x := membershipOf(t, 0, 0, 0)
 	for rank, made := range []uint64{7, 5, 4} {
-		x.of(node(rank)).counted = made
+		x.of(node(rank)).lastSeq = made
 	}
 	for _, tt := range []struct {
 		name string

@@ -41,7 +41,7 @@ func (s *Shard) Push(c Contribution) (Status, error) {
 	switch async := s.mode.async(); {
 	case len(c.Contributors) > 0:
 		return s.pushTogether(&c)
-	case c.Seq <= m.counted:
+	case c.Seq <= m.lastSeq:
 		c.Data.Release()
 		return Repeated, nil
 	case c.Loan != nil && (s.guard != nil || async && s.cfg.Rule == wire.RuleAverage):
@@ -93,7 +93,7 @@ func (s *Shard) took(r *round) {
 // find returns the slot, and its round, for push seq of a member to a round; Held means that it is
 // empty. Repeated: the round has it already.
 func (s *Shard) find(m *member, seq, number uint64) (*slot, *round, Status, error) {
-	if seq <= m.counted {
+	if seq <= m.lastSeq {
 		return nil, nil, Repeated, nil
 	}
 	if number < s.rounds.number {

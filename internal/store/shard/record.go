@@ -2,13 +2,13 @@ package shard
 
 import "github.com/paragon-train/paragon/internal/store/wire"
 
-// A Counted is one contribution that a round counts.
-type Counted struct {
+// A CountedPush is one contribution that a round counts.
+type CountedPush struct {
 	Node   uint64
 	Seq    uint64
 	Weight float32
-	// Counts says that the Examples count, as Contribution.Counted does.
-	Counts bool
+	// Counted is Contribution.Counted: its worker has used the Examples.
+	Counted bool
 	// Norm and Verdict are the guard's findings.
 	Norm     float64
 	Verdict  uint8
@@ -16,8 +16,8 @@ type Counted struct {
 }
 
 // countedOf returns what a round counts of a slot.
-func countedOf(x *slot) Counted {
-	return Counted{Node: x.node, Seq: x.seq, Weight: x.weight, Examples: uint64(x.examples), Counts: x.counts, Norm: x.norm, Verdict: uint8(x.verdict)}
+func countedOf(x *slot) CountedPush {
+	return CountedPush{Node: x.node, Seq: x.seq, Weight: x.weight, Examples: uint64(x.examples), Counted: x.counted, Norm: x.norm, Verdict: uint8(x.verdict)}
 }
 
 // A Record replicates one closed round to the shard's backup. It holds the sum of the
@@ -39,7 +39,7 @@ type Record struct {
 	// Otherwise it is the optimizer of the record before.
 	Configured bool
 	Config     string
-	Counts     []Counted
+	Counts     []CountedPush
 
 	// data is the sum, rows or a copy, of size bytes. With a version its value is the data.
 	data    *Buffer

@@ -99,7 +99,7 @@ func (b *replica) record(head Record, u *updater, cfg *Config) *Record {
 }
 
 // count adds a contribution to the record of the round that was just applied.
-func (b *replica) count(c Counted) {
+func (b *replica) count(c CountedPush) {
 	if r := b.unacknowledged(); r != nil {
 		r.Counts = append(r.Counts, c)
 	}

@@ -48,8 +48,8 @@ type slot struct {
 	weight   float32
 	examples uint32
 	micro    uint32
-	// counts says that the worker has used the examples.
-	counts  bool
+	// counted says that the worker has used the examples.
+	counted bool
 	measure bool
 	// judged says that the worker has compared the norm with the guard's limit.
 	judged bool
@@ -195,7 +195,7 @@ func (r *round) claimLent(anyOrder bool, least int) (claimed []slot, gone *slot)
 func (r *round) put(x *slot, c *Contribution) {
 	r.setRate(c.Step.Rate)
 	x.measure, x.micro, x.microSqr = c.Step.Measure, c.Step.Micro, c.Step.MicroSqr
-	x.seq, x.weight, x.examples, x.counts, x.norm, x.judged = c.Seq, c.Weight, uint32(c.Examples), c.Counted, c.norm, c.Judged
+	x.seq, x.weight, x.examples, x.counted, x.norm, x.judged = c.Seq, c.Weight, uint32(c.Examples), c.Counted, c.norm, c.Judged
 	x.payload, x.loan = payloadOf(c), c.Loan
 	r.present++
 }
@@ -204,7 +204,7 @@ func (r *round) put(x *slot, c *Contribution) {
 // payload.
 func (r *round) putTogether(x *slot, c *Contribution, by *wire.Contributor, first bool) {
 	x.measure, x.micro, x.microSqr = c.Step.Measure, by.Micro, by.MicroSqr
-	x.seq, x.weight, x.examples, x.counts, x.sqr, x.summed = by.Seq, by.Weight, uint32(by.Examples), by.Counted, by.Sqr, true
+	x.seq, x.weight, x.examples, x.counted, x.sqr, x.summed = by.Seq, by.Weight, uint32(by.Examples), by.Counted, by.Sqr, true
 	if x.elsewhere = !first; first {
 		x.payload = payloadOf(c)
 	}
@@ -215,7 +215,7 @@ func (r *round) putTogether(x *slot, c *Contribution, by *wire.Contributor, firs
 // that is no longer a member goes: the round does not need it.
 func (r *round) vacate(x *slot, members *membership, counts *exampleCounts) {
 	m := members.of(x.node)
-	if x.counts {
+	if x.counted {
 		counts.takeBack(m, x.node, uint64(x.examples))
 	}
 	if r.present--; r.present == 0 {

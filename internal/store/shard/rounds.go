@@ -94,7 +94,7 @@ func (r *rounds) find(number uint64, ordered []*member, safe bool) *round {
 
 // place returns whether a slot of a round takes push seq of a member: Held means that it is empty.
 // Repeated: the round has it already. A member's sequence numbers rise with the rounds, so that
-// member.counted tells repeats from new contributions.
+// member.lastSeq tells repeats from new contributions.
 func (r *rounds) place(cfg *Config, at *round, x *slot, m *member, seq, number uint64) (Status, error) {
 	switch {
 	case x == nil:
@@ -133,7 +133,7 @@ func (r *rounds) lent(l Loan) (at *round, x *slot) {
 func (r *rounds) examples(node uint64) (examples uint64) {
 	r.both(func(one *round) {
 		for i := range one.slots {
-			if x := &one.slots[i]; x.node == node && x.seq != 0 && x.counts {
+			if x := &one.slots[i]; x.node == node && x.seq != 0 && x.counted {
 				examples += uint64(x.examples)
 			}
 		}
@@ -148,7 +148,7 @@ func (r *rounds) drop(members *membership) (held int64) {
 		for i := range one.slots {
 			x := &one.slots[i]
 			if m := members.of(x.node); m != nil {
-				m.counted = max(m.counted, x.seq)
+				m.lastSeq = max(m.lastSeq, x.seq)
 			}
 			held += x.held
 			x.held = 0

@@ -72,7 +72,7 @@ func TestDroppedContributionsAreRemembered(t *testing.T) {
 	if held := r.drop(x); held != w.held {
 		t.Errorf("dropped %d bytes, want the %d that were held", held, w.held)
 	}
-	if got := x.of(node(1)).counted; got != 9 {
+	if got := x.of(node(1)).lastSeq; got != 9 {
 		t.Errorf("highest sequence number: got %d, want 9", got)
 	}
 	if got := cfg.Pool.Taken() - base; got != 0 {

@@ -45,8 +45,8 @@ type Snapshot struct {
 // A MemberState is a shard's state of one worker.
 type MemberState struct {
 	Node uint64
-	// Counted is the highest sequence number that counts.
-	Counted uint64
+	// LastSeq is the highest sequence number in a closed round.
+	LastSeq uint64
 	Base    uint64
 	// Examples are those in closed rounds.
 	Examples uint64
@@ -76,7 +76,7 @@ func (x *Snapshot) Arrays() int {
 
 // state returns a member's state without the examples in open rounds.
 func (m *member) state(open uint64) MemberState {
-	x := MemberState{Node: m.Node, Counted: m.counted, Base: m.base(), Examples: m.examples - open, Known: m.known, Caught: m.caught}
+	x := MemberState{Node: m.Node, LastSeq: m.lastSeq, Base: m.base(), Examples: m.examples - open, Known: m.known, Caught: m.caught}
 	if m.newest() != nil {
 		x.Newest, x.Weight = true, m.async.newestWeight
 	}
@@ -85,7 +85,7 @@ func (m *member) state(open uint64) MemberState {
 
 // restore sets a member's state, with room for its newest contribution of n values.
 func (m *member) restore(x *MemberState, pool *Pool, n int) {
-	m.examples, m.caught, m.counted, m.known = x.Examples, x.Caught, x.Counted, x.Known
+	m.examples, m.caught, m.lastSeq, m.known = x.Examples, x.Caught, x.LastSeq, x.Known
 	m.setBase(x.Base)
 	if x.Newest {
 		a := m.asynchronous()
@@ -95,7 +95,7 @@ func (m *member) restore(x *MemberState, pool *Pool, n int) {
 
 // describe writes the counts of workers that have left, without the examples in open rounds.
 func (x *exampleCounts) describe(to *Snapshot, open *rounds) {
-	to.Counted = x.counted
+	to.Counted = x.any
 	for node, examples := range x.left {
 		if to.Left == nil {
 			to.Left = map[uint64]uint64{}
@@ -105,7 +105,7 @@ func (x *exampleCounts) describe(to *Snapshot, open *rounds) {
 }
 
 func (x *exampleCounts) restore(from *Snapshot) {
-	x.counted = from.Counted
+	x.any = from.Counted
 	for node, examples := range from.Left {
 		if examples > 0 {
 			x.keep(node, examples)

@@ -355,7 +355,7 @@ func TestAContributorThatIsLostLaterCounts(t *testing.T) {
 		c.Generation = 2
 		mustPush(t, s, c, Held)
 		wantValue(t, s, 1, 4, 6)
-		if got, _ := s.Counted(node(lost)); got != 4 {
+		if got, _ := s.ExamplesOf(node(lost)); got != 4 {
 			t.Errorf("rank %d: %d examples counted, want 4", lost, got)
 		}
 		wantNothingHeld(t, s)

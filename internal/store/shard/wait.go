@@ -119,7 +119,7 @@ func (s *Shard) HandTo(v *Version, node uint64) (missed, lead uint64) {
 	if !s.mode.async() || m == nil {
 		return 0, 0
 	}
-	return m.asynchronous().staleness.pull(v.round, m.counted), m.progress() - s.members.slowest()
+	return m.asynchronous().staleness.pull(v.round, m.lastSeq), m.progress() - s.members.slowest()
 }
 
 // Laggards returns the members that want waits for, in rank order; none if the value is available.

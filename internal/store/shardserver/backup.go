@@ -148,7 +148,7 @@ func recordOf(m *wire.Replicate) *shard.Record {
 	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight,
 		Rate: m.Rate, Norms: m.Norms, Keep: m.Keep, Configured: m.Configured, Config: m.Config}
 	for _, x := range m.Counts {
-		r.Counts = append(r.Counts, shard.Counted{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counts: x.Counted, Norm: x.Norm, Verdict: x.Verdict, Examples: x.Examples})
+		r.Counts = append(r.Counts, shard.CountedPush{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counted: x.Counted, Norm: x.Norm, Verdict: x.Verdict, Examples: x.Examples})
 	}
 	return r
 }
@@ -230,7 +230,7 @@ func snapshotOf(m *wire.Fill) (*shard.Snapshot, error) {
 	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
 		Counted: m.Counted, Left: map[uint64]uint64{}, Newest: m.Newest, Weight: m.Weight, Kept: m.Kept, KeptRound: m.KeptRound, KeptWeight: m.KeptWeight, Examples: m.Examples}
 	for _, w := range m.Members {
-		x.Members = append(x.Members, shard.MemberState{Node: w.Node, Counted: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
+		x.Members = append(x.Members, shard.MemberState{Node: w.Node, LastSeq: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})
 	}
 	for _, w := range m.Left {

@@ -146,7 +146,7 @@ func TestLostWorkersAreSettled(t *testing.T) {
 		x := &told{examples: map[cluster.NodeID]uint64{}, deaf: 2}
 		settling := newLossReporter(t.Context(), r.s, x)
 		defer settling.close()
-		if got := r.s.Counted(11); got != math.MaxUint64 {
+		if got := r.s.ExamplesOf(11); got != math.MaxUint64 {
 			t.Errorf("a server without shards: got %d examples, want MaxUint64", got)
 		}
 		r.init(0, 0)
@@ -172,7 +172,7 @@ func TestLostWorkersAreSettled(t *testing.T) {
 		}
 		r.setMembers(5, wire.Membership{}, []uint64{10})
 		settling.report(1, nil)
-		if got := r.s.Counted(11); got != 0 {
+		if got := r.s.ExamplesOf(11); got != 0 {
 			t.Errorf("after it was settled: got %d, want 0", got)
 		}
 	})

@@ -45,7 +45,7 @@ func (t *lossReporter) report(placement uint64, lost []uint64) {
 	for _, node := range lost {
 		asked[node] = true
 		if !t.reported[node] {
-			examples := t.s.Counted(node)
+			examples := t.s.ExamplesOf(node)
 			t.sends.Go(func() { t.send(placement, node, examples) })
 		}
 	}

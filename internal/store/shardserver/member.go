@@ -18,8 +18,8 @@ type membership struct {
 	// members are those of the generation, in rank order, without joining workers.
 	members   []shard.Member
 	placement uint64
-	// lossesSettled says that the scheduler has the example counts of all lost workers.
-	lossesSettled bool
+	// lossesCounted says that the scheduler has the example counts of all lost workers.
+	lossesCounted bool
 	// replaced is closed when a newer membership replaces this one.
 	replaced chan struct{}
 }
@@ -51,7 +51,7 @@ func (w *worker) String() string {
 
 func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
 	v := &membership{generation: m.Generation, placement: m.Placement, workers: map[uint64]*worker{}, replaced: make(chan struct{})}
-	v.lossesSettled = m.Change == 0 && len(m.Settle) == 0
+	v.lossesCounted = m.Change == 0 && len(m.Settle) == 0
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
@@ -119,17 +119,17 @@ func (s *Server) setMembership(m wire.Membership, p *placement) error {
 		if err := sh.SetMembers(v.generation, v.members); err != nil {
 			return fmt.Errorf("server: membership of generation %d: %w", v.generation, err)
 		}
-		if v.lossesSettled {
+		if v.lossesCounted {
 			sh.ForgetLeft()
 		}
 	}
 	return nil
 }
 
-// Counted returns how many examples of a worker all shards of this server have: the least count of
+// ExamplesOf returns how many examples of a worker all shards of this server have: the least count of
 // any shard whose contributions count examples; MaxUint64 if there is none (see wire.Counted). The
 // number is final once the worker is no longer a member.
-func (s *Server) Counted(node uint64) uint64 {
+func (s *Server) ExamplesOf(node uint64) uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	least := uint64(math.MaxUint64)
@@ -137,7 +137,7 @@ func (s *Server) Counted(node uint64) uint64 {
 		if e.assignment().role == backup {
 			continue
 		}
-		if n, ok := e.shard.Counted(node); ok {
+		if n, ok := e.shard.ExamplesOf(node); ok {
 			least = min(least, n)
 		}
 	}

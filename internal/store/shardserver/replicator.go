@@ -307,7 +307,7 @@ func (j *replication) step(k *replicator, x assignment) (did bool, err error) {
 	*m = wire.Replicate{Copy: j.s.copyOf(e, x), Number: j.number(), Round: r.Round, Closed: r.Generation, Form: r.Form, Rows: uint64(r.Rows), Weight: r.Weight,
 		Rate: r.Rate, Norms: r.Norms, Keep: r.Keep, Configured: r.Configured, Config: r.Config, Counts: m.Counts[:0]}
 	for _, c := range r.Counts {
-		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counts, Norm: c.Norm, Verdict: c.Verdict, Examples: c.Examples})
+		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counted, Norm: c.Norm, Verdict: c.Verdict, Examples: c.Examples})
 	}
 	err = j.send(k, x, m, data)
 	e.shard.Commit(r, err == nil)

@@ -57,7 +57,7 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	defer serving.Wait()
 	defer ts.Close()
 
-	err = s.follow(ctx, node, served)
+	err = s.followMembership(ctx, node, served)
 	s.Fail(reasonOf(err))
 	// Waiting requests are answered with the reason; workers close their connections when they
 	// end.
@@ -80,8 +80,8 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// follow keeps the membership up to date until the job ends.
-func (s *Server) follow(ctx context.Context, node *cluster.Node, served chan error) error {
+// followMembership keeps the membership up to date until the job ends.
+func (s *Server) followMembership(ctx context.Context, node *cluster.Node, served chan error) error {
 	f := &follower{s: s, node: node, served: served, progress: time.NewTicker(time.Second), sweep: time.NewTicker(sweepEvery)}
 	defer f.progress.Stop()
 	defer f.sweep.Stop()
