@@ -60,7 +60,7 @@ func (m *membership) Broadcast(ctx context.Context, make func() (string, error))
 func (m *membership) awaitBroadcast(ctx context.Context, name string, leader NodeID) (value string, again bool, err error) {
 	lost := func(wire.Membership) bool { return m.leader() != leader }
 	err = m.requests.ask(ctx, "broadcast", func(ctx context.Context) error {
-		changed, err := m.whileFollowing(ctx, lost, func(ctx context.Context) (err error) {
+		changed, err := m.unlessChanged(ctx, lost, func(ctx context.Context) (err error) {
 			value, err = m.node.Await(ctx, name)
 			return err
 		})

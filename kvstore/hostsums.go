@@ -75,7 +75,7 @@ func startHostSums(l *hostListener, cfg *settings, forwarder func(k *key, shard 
 	h.leaders = leaders{node: l.node, own: h.sums, all: l.mode == HostSumsOn, logger: cfg.logger, unreachable: map[uint64]time.Time{}}
 	h.bypasses = bypasses{tell: h.leaders.tell, over: h.ctx, patience: cfg.noteEvery}
 	h.update()
-	h.work.Go(h.follow)
+	h.work.Go(h.followMembership)
 	h.work.Go(func() {
 		if err := h.server.Serve(); err != nil {
 			cfg.logger.Warn("kvstore: host sums: other workers of this host can no longer reach this one", "err", err)
@@ -84,8 +84,8 @@ func startHostSums(l *hostListener, cfg *settings, forwarder func(k *key, shard 
 	return h
 }
 
-// follow keeps the leaders up to date with the membership.
-func (h *hostSums) follow() {
+// followMembership keeps the leaders up to date with the membership.
+func (h *hostSums) followMembership() {
 	for {
 		changed := h.node.Changed()
 		h.update()

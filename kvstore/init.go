@@ -168,7 +168,7 @@ func (s *initialiser) initOrAwait(ctx context.Context, k *key, value []float32) 
 		return err
 	}
 	for !leads(wire.Membership{}) {
-		changed, err := s.member.whileFollowing(ctx, leads, await)
+		changed, err := s.member.unlessChanged(ctx, leads, await)
 		if !changed {
 			return round, err
 		}

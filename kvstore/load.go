@@ -60,7 +60,7 @@ func (s *checkpoints) awaitLoad(ctx context.Context, verb, name string, leader N
 	}
 	gone := func(m wire.Membership) bool { return !slices.Contains(counting(m), leader) }
 	err := s.requests.ask(ctx, verb, func(ctx context.Context) error {
-		changed, err := s.member.whileFollowing(ctx, gone, await)
+		changed, err := s.member.unlessChanged(ctx, gone, await)
 		// The scheduler may notice the loss before this worker does.
 		var refusal *transport.Refusal
 		if !changed && !(errors.As(err, &refusal) && refusal.Code == wire.CodeUnavailable) {

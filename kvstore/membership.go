@@ -258,10 +258,10 @@ func (m *membership) leader() NodeID {
 	return m.NodeID()
 }
 
-// whileFollowing runs f until it returns, or until over says that the membership is no longer the
+// unlessChanged runs f until it returns, or until over says that the membership is no longer the
 // one that f was meant for: then f's context ends and changed is true, unless f succeeds all the
 // same. It returns when f has.
-func (m *membership) whileFollowing(ctx context.Context, over func(m wire.Membership) bool, f func(context.Context) error) (changed bool, err error) {
+func (m *membership) unlessChanged(ctx context.Context, over func(m wire.Membership) bool, f func(context.Context) error) (changed bool, err error) {
 	if m.elastic == nil {
 		return false, f(ctx)
 	}
