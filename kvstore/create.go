@@ -42,8 +42,8 @@ func Create(ctx context.Context, name string, opts ...Option) (Store, error) {
 
 // Package joining makes the option with which Create joins the job of a cluster.Config in place of
 // the environment's.
-var _ = joinoption.Provide(func(cfg cluster.Config) any {
-	return Option(func(s *settings) { s.job = &cfg })
+var _ = joinoption.Provide(func(cfg any) any {
+	return Option(func(s *settings) { s.job = cfg })
 })
 
 // create is Create without telling launch of an error.
@@ -125,8 +125,8 @@ func (set *settings) join(ctx context.Context, name string) (_ member, host *hos
 	}
 	var cfg cluster.Config
 	var err error
-	if set.job != nil {
-		cfg = *set.job
+	if job, ok := set.job.(*cluster.Config); ok {
+		cfg = *job
 		cfg.Role = cluster.Worker
 	} else {
 		cfg, err = cluster.FromEnv(set.getenv)

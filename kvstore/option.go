@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/kvstore/internal/buffer"
 )
@@ -28,10 +27,12 @@ type settings struct {
 	localSet bool
 	// hostSums is empty where the environment decides.
 	hostSums HostSums
-	// node and job are the membership to use, or the job to join, in place of the
-	// environment's.
-	node   member
-	job    *cluster.Config
+	// node is the membership to use in place of the environment's.
+	node member
+	// job is the *cluster.Config of the job to join in place of the environment's, or nil. The
+	// field does not name the type: Option does, through settings, and every program that only
+	// imports kvstore would link what a Config names, TLS among it.
+	job    any
 	getenv func(string) string
 	// noteEvery is how often the log says whom a call waits for, and how long a server may hold
 	// a request before it must answer with the name of whom it waits for.

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"reflect"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
@@ -43,46 +42,97 @@ type lowering struct {
 	in []*Value
 }
 
-// Ops that are lowered without a look at their attributes, by their types. What computes on images
-// does so channel-last; what computes on rows takes its arguments as they are in gorgonia; what
-// computes on each value alone takes any layout.
-var (
-	imageKinds = kinds{
-		typeOf[*op.BiasAdd](): BiasAdd, typeOf[*op.BiasGrad](): BiasGrad,
-		typeOf[*op.Conv2D](): Conv2D, typeOf[*op.Conv2DBackwardData](): ConvBackwardData, typeOf[*op.Conv2DBackwardWeight](): ConvBackwardWeight,
-		typeOf[*op.AvgPool2D](): AvgPool, typeOf[*op.AvgPool2DGrad](): AvgPoolGrad,
-		typeOf[*op.GlobalAvgPool2D](): GlobalAvgPool, typeOf[*op.GlobalAvgPool2DGrad](): GlobalAvgPoolGrad,
-		typeOf[*op.Upsample2D](): Upsample, typeOf[*op.Upsample2DGrad](): UpsampleGrad,
-	}
-	rowKinds = kinds{
-		typeOf[*op.Linear](): Linear, typeOf[*op.Embedding](): Embedding, typeOf[*op.EmbeddingGrad](): EmbeddingGrad,
-		typeOf[*op.Softmax](): Softmax, typeOf[*op.SoftmaxGrad](): SoftmaxGrad,
-		typeOf[*op.SoftmaxCrossEntropy](): CrossEntropy, typeOf[*op.SoftmaxCrossEntropyGrad](): CrossEntropyGrad,
-		typeOf[*op.SoftCrossEntropy](): SoftCrossEntropy, typeOf[*op.SoftCrossEntropyGrad](): SoftCrossEntropyGrad,
-		typeOf[*op.BinaryCrossEntropy](): BinaryCrossEntropy, typeOf[*op.BinaryCrossEntropyGrad](): BinaryCrossEntropyGrad,
-	}
-	valueKinds = kinds{
-		typeOf[*op.ReLU](): ReLU, typeOf[*op.ReLUGrad](): ReLUGrad, typeOf[*op.Add](): Add,
-		typeOf[*op.MSE](): MSE, typeOf[*op.MSEGrad](): MSEGrad,
-	}
-)
+// imageKind, rowKind and valueKind have the kinds of ops that are lowered without a look at their
+// attributes; false: the op is not one of theirs. They are functions and not maps, for a program that
+// imports nn alone would link all that a map of the package names.
 
-type kinds map[reflect.Type]Kind
+// imageKind is of what computes on images, which does so channel-last.
+func imageKind(o gorgonia.Op) (Kind, bool) {
+	switch o.(type) {
+	case *op.BiasAdd:
+		return BiasAdd, true
+	case *op.BiasGrad:
+		return BiasGrad, true
+	case *op.Conv2D:
+		return Conv2D, true
+	case *op.Conv2DBackwardData:
+		return ConvBackwardData, true
+	case *op.Conv2DBackwardWeight:
+		return ConvBackwardWeight, true
+	case *op.AvgPool2D:
+		return AvgPool, true
+	case *op.AvgPool2DGrad:
+		return AvgPoolGrad, true
+	case *op.GlobalAvgPool2D:
+		return GlobalAvgPool, true
+	case *op.GlobalAvgPool2DGrad:
+		return GlobalAvgPoolGrad, true
+	case *op.Upsample2D:
+		return Upsample, true
+	case *op.Upsample2DGrad:
+		return UpsampleGrad, true
+	}
+	return 0, false
+}
 
-func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
+// rowKind is of what computes on rows, which takes its arguments as they are in gorgonia.
+func rowKind(o gorgonia.Op) (Kind, bool) {
+	switch o.(type) {
+	case *op.Linear:
+		return Linear, true
+	case *op.Embedding:
+		return Embedding, true
+	case *op.EmbeddingGrad:
+		return EmbeddingGrad, true
+	case *op.Softmax:
+		return Softmax, true
+	case *op.SoftmaxGrad:
+		return SoftmaxGrad, true
+	case *op.SoftmaxCrossEntropy:
+		return CrossEntropy, true
+	case *op.SoftmaxCrossEntropyGrad:
+		return CrossEntropyGrad, true
+	case *op.SoftCrossEntropy:
+		return SoftCrossEntropy, true
+	case *op.SoftCrossEntropyGrad:
+		return SoftCrossEntropyGrad, true
+	case *op.BinaryCrossEntropy:
+		return BinaryCrossEntropy, true
+	case *op.BinaryCrossEntropyGrad:
+		return BinaryCrossEntropyGrad, true
+	}
+	return 0, false
+}
+
+// valueKind is of what computes on each value alone, which takes any layout.
+func valueKind(o gorgonia.Op) (Kind, bool) {
+	switch o.(type) {
+	case *op.ReLU:
+		return ReLU, true
+	case *op.ReLUGrad:
+		return ReLUGrad, true
+	case *op.Add:
+		return Add, true
+	case *op.MSE:
+		return MSE, true
+	case *op.MSEGrad:
+		return MSEGrad, true
+	}
+	return 0, false
+}
 
 func (l *lowering) lower() error {
-	t := reflect.TypeOf(l.n.Op())
-	if kind, ok := imageKinds[t]; ok {
+	o := l.n.Op()
+	if kind, ok := imageKind(o); ok {
 		return l.emit(kind, ChannelsLast, nil)
 	}
-	if kind, ok := rowKinds[t]; ok {
+	if kind, ok := rowKind(o); ok {
 		return l.emit(kind, RowMajor, nil)
 	}
-	if kind, ok := valueKinds[t]; ok {
+	if kind, ok := valueKind(o); ok {
 		return l.alike(kind)
 	}
-	switch o := l.n.Op().(type) {
+	switch o := o.(type) {
 	case *op.Take:
 		return l.take(o)
 	case *op.Reshape:

@@ -2,13 +2,14 @@ package shardserver
 
 import (
 	"context"
+	"sync"
 
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A service is what a server does with requests of one kind. Adding a kind is adding one to
-// services.
+// makeServices.
 type service struct {
 	// from says who may send them.
 	from senders
@@ -63,46 +64,56 @@ func (x service) remote() service {
 	return x
 }
 
-// services are all services, by kind.
-var services = [...]service{
-	wire.KindPush:     serving(members, func(c *call) *wire.Push { return &c.push }, (*call).preparePush, (*call).servePush),
-	wire.KindPushMany: serving(members, (*call).manyHead, (*call).preparePushMany, (*call).servePushMany).remote(),
-	wire.KindPull:     serving(joiningToo, func(c *call) *wire.Pull { return &c.pull }, (*call).preparePull, (*call).servePull),
-	wire.KindPushRows: serving(members, func(c *call) *wire.PushRows { return &c.others().pushRows }, (*call).preparePushRows, (*call).servePushRows),
-	wire.KindPullRows: serving(joiningToo, func(c *call) *wire.PullRows { return &c.others().pullRows }, (*call).preparePullRows, (*call).servePullRows),
+// The services are made when one is asked for the first time. Were they the initial value of
+// services, every program that only imports a store would link all of a server, and TLS.
+var (
+	servicesMade sync.Once
+	services     []service
+)
 
-	wire.KindInitShard:  serving(members, func(c *call) *wire.InitShard { return &c.others().init }, (*call).prepareInit, (*call).serveInit),
-	wire.KindAwaitShard: serving(joiningToo, func(c *call) *wire.AwaitShard { return &c.others().awaitShard }, from(func(c *call) *wire.Origin { return &c.awaitShard.Origin }), (*call).serveAwaitShard),
+// makeServices returns all services, by kind.
+func makeServices() []service {
+	return []service{
+		wire.KindPush:     serving(members, func(c *call) *wire.Push { return &c.push }, (*call).preparePush, (*call).servePush),
+		wire.KindPushMany: serving(members, (*call).manyHead, (*call).preparePushMany, (*call).servePushMany).remote(),
+		wire.KindPull:     serving(joiningToo, func(c *call) *wire.Pull { return &c.pull }, (*call).preparePull, (*call).servePull),
+		wire.KindPushRows: serving(members, func(c *call) *wire.PushRows { return &c.others().pushRows }, (*call).preparePushRows, (*call).servePushRows),
+		wire.KindPullRows: serving(joiningToo, func(c *call) *wire.PullRows { return &c.others().pullRows }, (*call).preparePullRows, (*call).servePullRows),
 
-	wire.KindSetOptimizer: serving(joiningToo, func(c *call) *wire.SetOptimizer { return &c.others().setOptimizer }, from(func(c *call) *wire.Origin { return &c.setOptimizer.Origin }), acks(func(c *call, _ context.Context) error { return c.s.serveSetOptimizer(&c.setOptimizer) })),
-	wire.KindSetRate:      serving(members, func(c *call) *wire.SetRate { return &c.others().setRate }, from(func(c *call) *wire.Origin { return &c.setRate.Origin }), acks(func(c *call, _ context.Context) error { return c.s.serveSetRate(&c.setRate) })),
+		wire.KindInitShard:  serving(members, func(c *call) *wire.InitShard { return &c.others().init }, (*call).prepareInit, (*call).serveInit),
+		wire.KindAwaitShard: serving(joiningToo, func(c *call) *wire.AwaitShard { return &c.others().awaitShard }, from(func(c *call) *wire.Origin { return &c.awaitShard.Origin }), (*call).serveAwaitShard),
 
-	wire.KindReadState:  serving(joiningToo, func(c *call) *wire.ReadState { return &c.others().readState }, fromShard(func(c *call) *wire.Origin { return &c.readState.Origin }), (*call).serveReadState),
-	wire.KindWriteState: serving(members, func(c *call) *wire.WriteState { return &c.others().writeState }, (*call).prepareWriteState, (*call).serveWriteState),
-	wire.KindReadRows:   serving(joiningToo, func(c *call) *wire.ReadRows { return &c.others().readRows }, fromShard(func(c *call) *wire.Origin { return &c.readRows.Origin }), (*call).serveReadRows),
-	wire.KindWriteRows:  serving(members, func(c *call) *wire.WriteRows { return &c.others().writeRows }, (*call).prepareWriteRows, (*call).serveWriteRows),
-	wire.KindReadUsage: serving(joiningToo, func(c *call) *wire.ReadUsage { return &c.others().readUsage }, from(func(c *call) *wire.Origin { return &c.readUsage.Origin }), func(c *call, _ context.Context) error {
-		c.usage = c.s.usage()
-		return c.answer(&c.usage, nil)
-	}),
+		wire.KindSetOptimizer: serving(joiningToo, func(c *call) *wire.SetOptimizer { return &c.others().setOptimizer }, from(func(c *call) *wire.Origin { return &c.setOptimizer.Origin }), acks(func(c *call, _ context.Context) error { return c.s.serveSetOptimizer(&c.setOptimizer) })),
+		wire.KindSetRate:      serving(members, func(c *call) *wire.SetRate { return &c.others().setRate }, from(func(c *call) *wire.Origin { return &c.setRate.Origin }), acks(func(c *call, _ context.Context) error { return c.s.serveSetRate(&c.setRate) })),
 
-	wire.KindProfile: serving(members, func(c *call) *wire.Profile { return &c.others().profile }, from(func(c *call) *wire.Origin { return &c.profile.Origin }), acks(func(c *call, _ context.Context) error {
-		return c.s.profiles.command(c.s.membership.Load, c.s.cfg.Trace, &c.profile)
-	})).remote(),
-	wire.KindReadProfile: serving(members, func(c *call) *wire.ReadProfile { return &c.others().readProfile }, from(func(c *call) *wire.Origin { return &c.readProfile.Origin }), func(c *call, _ context.Context) (err error) {
-		if c.part, err = c.s.profiles.read(c.s.membership.Load(), &c.readProfile); err != nil {
-			return err
-		}
-		return c.answer(&c.part, nil)
-	}).remote(),
+		wire.KindReadState:  serving(joiningToo, func(c *call) *wire.ReadState { return &c.others().readState }, fromShard(func(c *call) *wire.Origin { return &c.readState.Origin }), (*call).serveReadState),
+		wire.KindWriteState: serving(members, func(c *call) *wire.WriteState { return &c.others().writeState }, (*call).prepareWriteState, (*call).serveWriteState),
+		wire.KindReadRows:   serving(joiningToo, func(c *call) *wire.ReadRows { return &c.others().readRows }, fromShard(func(c *call) *wire.Origin { return &c.readRows.Origin }), (*call).serveReadRows),
+		wire.KindWriteRows:  serving(members, func(c *call) *wire.WriteRows { return &c.others().writeRows }, (*call).prepareWriteRows, (*call).serveWriteRows),
+		wire.KindReadUsage: serving(joiningToo, func(c *call) *wire.ReadUsage { return &c.others().readUsage }, from(func(c *call) *wire.Origin { return &c.readUsage.Origin }), func(c *call, _ context.Context) error {
+			c.usage = c.s.usage()
+			return c.answer(&c.usage, nil)
+		}),
 
-	wire.KindReplicate: serving(otherServers, func(c *call) *wire.Replicate { return &c.others().replicate }, (*call).prepareReplicate, (*call).serveReplicate).remote(),
-	wire.KindFill:      serving(otherServers, func(c *call) *wire.Fill { return &c.others().fill }, sized(func(c *call) (uint64, error) { return fillSize(&c.fill) }), acks(func(c *call, ctx context.Context) error { return c.s.serveFill(ctx, &c.fill, c.data) })).remote(),
-	wire.KindFillPart:  serving(otherServers, func(c *call) *wire.FillPart { return &c.others().fillPart }, sized(func(c *call) (uint64, error) { return c.s.fillPartSize(&c.fillPart) }), acks(func(c *call, ctx context.Context) error { return c.s.serveFillPart(ctx, &c.fillPart, c.data) })).remote(),
+		wire.KindProfile: serving(members, func(c *call) *wire.Profile { return &c.others().profile }, from(func(c *call) *wire.Origin { return &c.profile.Origin }), acks(func(c *call, _ context.Context) error {
+			return c.s.profiles.command(c.s.membership.Load, c.s.cfg.Trace, &c.profile)
+		})).remote(),
+		wire.KindReadProfile: serving(members, func(c *call) *wire.ReadProfile { return &c.others().readProfile }, from(func(c *call) *wire.Origin { return &c.readProfile.Origin }), func(c *call, _ context.Context) (err error) {
+			if c.part, err = c.s.profiles.read(c.s.membership.Load(), &c.readProfile); err != nil {
+				return err
+			}
+			return c.answer(&c.part, nil)
+		}).remote(),
+
+		wire.KindReplicate: serving(otherServers, func(c *call) *wire.Replicate { return &c.others().replicate }, (*call).prepareReplicate, (*call).serveReplicate).remote(),
+		wire.KindFill:      serving(otherServers, func(c *call) *wire.Fill { return &c.others().fill }, sized(func(c *call) (uint64, error) { return fillSize(&c.fill) }), acks(func(c *call, ctx context.Context) error { return c.s.serveFill(ctx, &c.fill, c.data) })).remote(),
+		wire.KindFillPart:  serving(otherServers, func(c *call) *wire.FillPart { return &c.others().fillPart }, sized(func(c *call) (uint64, error) { return c.s.fillPartSize(&c.fillPart) }), acks(func(c *call, ctx context.Context) error { return c.s.serveFillPart(ctx, &c.fillPart, c.data) })).remote(),
+	}
 }
 
 // serviceOf returns the service of a kind; nil: servers do not answer it.
 func serviceOf(kind wire.Kind) *service {
+	servicesMade.Do(func() { services = makeServices() })
 	if int(kind) >= len(services) || services[kind].serve == nil {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 // place.
 func TestEachServiceIsOfItsKind(t *testing.T) {
 	served := 0
-	for kind := range services {
+	for kind := range makeServices() {
 		x := serviceOf(wire.Kind(kind))
 		if x == nil {
 			continue

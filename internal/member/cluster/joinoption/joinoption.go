@@ -6,13 +6,15 @@ import "github.com/paragon-train/paragon/internal/member/cluster"
 
 // option makes a kvstore.Option. Package kvstore provides it while it is initialised, and nothing
 // changes it afterwards.
-var option func(cluster.Config) any
+var option func(cfg any) any
 
 // Provide is called once, by package kvstore. It returns a value so that a declaration can call it.
-func Provide(f func(cluster.Config) any) struct{} {
+// f gets a *cluster.Config. Its type does not say so, for a program that only imports kvstore would
+// link all that a Config names.
+func Provide(f func(cfg any) any) struct{} {
 	option = f
 	return struct{}{}
 }
 
 // Option returns the kvstore.Option with which kvstore.Create joins the job of cfg.
-func Option(cfg cluster.Config) any { return option(cfg) }
+func Option(cfg cluster.Config) any { return option(&cfg) }
