@@ -60,7 +60,9 @@ func (v *hostView) leader(key uint64, shard uint32) (at int, ok bool) {
 	return hostsum.Leader(key, shard, len(v.group)), true
 }
 
-// A leaders knows which worker of this host leads a shard, and how to reach it. It is a hostRoute.
+// A leaders knows which worker of this host leads a shard, that is adds it up for the host, and how
+// to reach it. It is a hostRoute. The leader that acts for all workers of the job is another one:
+// membership.leader.
 //
 // Which worker leads follows from the membership alone, so workers that have heard of the same one
 // agree. One that has not is refused by generation, and asks again.
