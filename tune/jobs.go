@@ -308,7 +308,7 @@ func classed(err error) error {
 	if !ok {
 		return err
 	}
-	if err == error(f) {
+	if err == error(f) { //nolint:errorlint // text around the failure would be lost
 		return Fail(Failure(f.Class), f.Err)
 	}
 	return Fail(Failure(f.Class), err)

@@ -59,7 +59,7 @@ func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 		cfg.Name = defaultName
 	}
 	s := &Study{cfg: cfg, logger: cfg.Logger, log: logFolder{fsys: fsys, dir: cfg.Dir}, asking: make(chan struct{}, 1), changed: make(chan struct{}),
-		clock: studyClock{now: time.Now}, end: studyEnd{over: make(chan struct{})}, noted: map[int]Metrics{}, onEvent: func(*Event) {}}
+		clock: studyClock{now: time.Now}, end: studyEnd{over: make(chan struct{}), phase: studyOpen}, noted: map[int]Metrics{}, onEvent: func(*Event) {}}
 	s.chooseScheduler()
 	if cfg.Now != nil {
 		s.clock.now = cfg.Now

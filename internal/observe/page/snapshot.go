@@ -23,12 +23,6 @@ const (
 	maxEvents    = 200 // the newest
 	maxNewEvents = 50  // in an Update
 	MaxSteps     = 20  // for each worker
-
-	// maxTimelines is how many workers have Steps: the slow ones, then those of the lowest ranks.
-	maxTimelines = 32
-
-	maxLines  = 10 + 16
-	maxPoints = 2048 // on each line
 )
 
 // A Page says what the server shows, which does not change.

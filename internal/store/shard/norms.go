@@ -205,7 +205,7 @@ func (n *norms) add(sqr, weight float64) {
 // and whether its sum is kept. ready says that there is a sum, and that the optimizer's second
 // moment is warm.
 func (n *norms) choose(step uint64, ready bool) {
-	n.newest = wire.Norms{}
+	n.newest, n.plan = wire.Norms{}, planNothing
 	switch {
 	case n.phase != measureOn || n.count == 0 || !ready:
 	case n.count > 1:

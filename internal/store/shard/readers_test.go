@@ -60,7 +60,7 @@ func TestEveryWaitEndsOnce(t *testing.T) {
 	stop := errors.New("stop")
 	r.wake(stop, &progress{members: x, rounds: 1})
 	<-second.Done()
-	if _, err := second.Result(); err != stop || len(r.waits) != 0 {
+	if _, err := second.Result(); !errors.Is(err, stop) || len(r.waits) != 0 {
 		t.Errorf("after the shard has ended: got %v and %d waits, want its error and none", err, len(r.waits))
 	}
 	<-first.Done()

@@ -3,8 +3,6 @@ package shard
 import (
 	"testing"
 	"time"
-
-	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 func TestAStopwatchMeasuresFromTheFirstContributionToTheClose(t *testing.T) {
@@ -45,7 +43,8 @@ func TestAQuickShardReadsNoClockForEachContribution(t *testing.T) {
 			r.slots[i].seq = 1
 		}
 		w := stopwatch{}
-		if got := w.begins(cfg, &r, uint8(wire.ModeSync) == wire.ModeAnyOrder) != 0; got != tt.reads {
+		const anyOrder = false
+		if got := w.begins(cfg, &r, anyOrder) != 0; got != tt.reads {
 			t.Errorf("%s: reads the clock: %v, want %v", tt.name, got, tt.reads)
 		}
 	}
