@@ -64,7 +64,7 @@ func TestWhateverALostNodeAsksFirstItHearsThatItIsLost(t *testing.T) {
 		"ready":     func(ctx context.Context, n *cluster.Node) error { return n.Ready(ctx) },
 		"arrive":    func(ctx context.Context, n *cluster.Node) error { return n.Arrive(ctx, wire.Arrive{Change: 1}) },
 		"ask leave": func(ctx context.Context, n *cluster.Node) error { return n.AskLeave(ctx, "SIGTERM") },
-		"counted":   func(ctx context.Context, n *cluster.Node) error { return n.Counted(ctx, 1, 3, 9) },
+		"counted":   func(ctx context.Context, n *cluster.Node) error { return n.ReportLostExamples(ctx, 1, 3, 9) },
 		"filled":    func(ctx context.Context, n *cluster.Node) error { return n.Filled(ctx, wire.Filled{}) },
 		"places":    func(ctx context.Context, n *cluster.Node) error { _, err := n.Places(ctx, 0); return err },
 	} {

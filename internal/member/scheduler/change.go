@@ -114,9 +114,9 @@ func (c *changer) arrive(out *output, request uint64, n *node, m *wire.Arrive) b
 	return false
 }
 
-// counted takes what a server has counted of a lost worker, in a placement; placement is the one
+// takeReport takes what a server has counted of a lost worker, in a placement; placement is the one
 // that holds. The first report of a server counts.
-func (c *changer) counted(server *node, m *wire.Counted, placement uint64, r *roster) {
+func (c *changer) takeReport(server *node, m *wire.LostExamples, placement uint64, r *roster) {
 	told := c.reports[m.Lost]
 	if _, known := told[server.Node]; told == nil || known || m.Placement != placement {
 		return

@@ -38,11 +38,11 @@ func TestAChangeIsCompleteWhenAllHaveArrivedAndReported(t *testing.T) {
 	if got, want := c.obstacles(0, r, out.now), "server 0 on s0 to report the examples it counted of worker 2 on w2"; got != want {
 		t.Errorf("it waits for %q, want %q", got, want)
 	}
-	c.counted(r.node(4), &wire.Counted{Lost: 3, Examples: 7}, 1, r)
+	c.takeReport(r.node(4), &wire.LostExamples{Lost: 3, Examples: 7}, 1, r)
 	if c.complete(out, r) {
 		t.Error("complete with a report of an older placement")
 	}
-	c.counted(r.node(4), &wire.Counted{Lost: 3, Examples: 7}, 0, r)
+	c.takeReport(r.node(4), &wire.LostExamples{Lost: 3, Examples: 7}, 0, r)
 	if !c.complete(out, r) || !c.next(true).IsZero() {
 		t.Errorf("not complete, or it has a deadline, %v", c.next(true))
 	}
@@ -93,7 +93,7 @@ func TestReportsAreAskedForAgainWhenShardsMove(t *testing.T) {
 	c.workerLost(out, r.node(2), &loss, 0)
 	c.arrive(out, 1, r.node(1), &wire.Arrive{Change: 1})
 	c.ask(out, r)
-	c.counted(r.node(3), &wire.Counted{Lost: 2}, 0, r)
+	c.takeReport(r.node(3), &wire.LostExamples{Lost: 2}, 0, r)
 	c.placedAnew(out.now)
 	if !c.reportsMissing(r) || c.next(true).IsZero() {
 		t.Errorf("the report counts still, or has no deadline, %v", c.next(true))

@@ -18,13 +18,13 @@ func (m *membership) arrive(out *output, request uint64, n *node, a *wire.Arrive
 	}
 }
 
-// counted takes what a server has counted of a lost worker.
-func (m *membership) counted(out *output, request uint64, n *node, x *wire.Counted) {
+// lostExamples takes what a server has counted of a lost worker.
+func (m *membership) lostExamples(out *output, request uint64, n *node, x *wire.LostExamples) {
 	if n.Role != wire.RoleServer {
 		out.refuse(request, wire.CodeUnsupported, "counted: %v is not a server", n)
 		return
 	}
-	m.change.counted(n, x, m.places.number, &m.roster)
+	m.change.takeReport(n, x, m.places.number, &m.roster)
 	out.ack(request)
 	m.tryCommit(out)
 }

@@ -63,7 +63,7 @@ func randomEvents(seed uint64) (set Settings, events []Event) {
 				Step: rng.Uint64N(9), Earlier: slices.Repeat([]uint64{rng.Uint64N(9)}, rng.IntN(4)), Resumed: slices.Repeat([]uint64{rng.Uint64N(3)}, rng.IntN(4)),
 				Cuts: []wire.Cut{{Parts: 2, Used: make([]uint64, 1+rng.IntN(2))}}}
 		case k == 22:
-			m = &wire.Counted{Node: node, Lost: rng.Uint64N(9), Examples: rng.Uint64N(100)}
+			m = &wire.LostExamples{Node: node, Lost: rng.Uint64N(9), Examples: rng.Uint64N(100)}
 		case k == 23:
 			op := []string{"status", "why", "events", "add", "remove", "failed", "x", "stop", "checkpoint-stop"}[rng.IntN(9)]
 			m = &wire.Control{Request: fmt.Sprintf(`{"op":%q,"host":"h%d","wait_ms":%d}`, op, rng.IntN(8), rng.IntN(9000))}

@@ -146,8 +146,10 @@ func at(list []uint64, i int) uint64 {
 	return 0
 }
 
-// usedByLost is how many examples of its share a lost worker's acknowledged steps have used. A step
-// counts once every server has it, so the server that counted least is right.
+// usedByLost is how many examples of its share a lost worker's steps have used. A step counts if
+// all shards that count examples have accepted it, so the server that counted least is right. Of a
+// step that only some have accepted the examples are used again, although its gradients are in some
+// shards.
 func (c *changer) usedByLost(out *output, n *node, told lossReport, part int, said *wire.Arrive) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, count := range told {

@@ -75,6 +75,36 @@
 //     not in them: leases begin again, and the nodes repeat their requests. The key of a record
 //     begins with the machine that it belongs to (journal.go).
 //
+// # A worker is lost
+//
+// The way of a loss through the runtime; files without a folder are of this package:
+//
+//	launch/internal/job                the worker's process has ended: the launcher tells the scheduler
+//	lease.go                           without that word, the lease of a silent node expires; soon, if its
+//	                                   watch ended with its connection (leases.cut)
+//	loss.go                            loseWorker: the node is lost, and the policy may fail the job for it
+//	change.go                          workerLost: a change is pending, and a report of each server is due
+//	job.go                             regenerate: the generation goes up at once; ranks and the division
+//	                                   stay as they are
+//	watches.go                         servers and workers get the new membership
+//	shardserver/run.go, member.go      followMembership gives it to each shard
+//	shard/membership.go, round.go      SetMembers: what the shard has accepted of the lost worker stays in
+//	                                   its round, and rounds no longer wait for the rest
+//	kvstore/internal/attempt           a push of the old generation is refused as stale, and sent again
+//	worker/agreement.go, change.go     the workers agree after which step they make the change; there
+//	                                   each calls Arrive and says what it has used
+//	commit.go                          all have arrived: the servers are asked (Membership.LostToCount)
+//	shardserver/lossreport.go          each answers with wire.LostExamples
+//	division.go                        usedByLost: what the lost worker used of its share; the rest of
+//	                                   the epoch is divided
+//	commit.go                          once those are ready that the policy wants in its place, the
+//	                                   generation goes up again, ranks are dense, and the arrivals are
+//	                                   answered: the workers go on
+//
+// Who is lost, the roster here decides; all others have copies. Which contributions count, each
+// shard decides for itself. What was used, a worker that stays says of itself, and of a lost one the
+// server that counted least.
+//
 // # Where to look
 //
 //	core.go, event.go, output.go       what goes in, what comes out, the loop over the machines

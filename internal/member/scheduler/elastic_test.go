@@ -97,8 +97,8 @@ func (j *job) counter(ctx context.Context, rank int, examples uint64) error {
 	}
 	for {
 		changed := node.Changed()
-		for _, lost := range node.Membership().Settle {
-			if err := node.Counted(ctx, node.Membership().Placement, cluster.NodeID(lost), examples); err != nil && node.Err() == nil {
+		for _, lost := range node.Membership().LostToCount {
+			if err := node.ReportLostExamples(ctx, node.Membership().Placement, cluster.NodeID(lost), examples); err != nil && node.Err() == nil {
 				return err
 			}
 		}

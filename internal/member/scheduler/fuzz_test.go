@@ -43,7 +43,7 @@ func prod(t *testing.T, c *Core) {
 		for _, m := range []wire.Message{
 			&wire.Heartbeat{Node: id}, &wire.Watch{Node: id, WaitMillis: 10}, &wire.Declare{Node: id, Generation: c.members.job.generation, Name: "w", Size: 100},
 			&wire.Barrier{Node: id, Generation: c.members.job.generation, Name: "b", WaitMillis: 10}, &wire.Ready{Node: id, WaitMillis: 10},
-			&wire.Arrive{Node: id, Generation: c.members.job.generation, Change: c.members.change.last, WaitMillis: 10}, &wire.Counted{Node: 1, Lost: id, Examples: 7},
+			&wire.Arrive{Node: id, Generation: c.members.job.generation, Change: c.members.change.last, WaitMillis: 10}, &wire.LostExamples{Node: 1, Lost: id, Examples: 7},
 			&wire.Register{Role: wire.RoleWorker, Rank: -1, Nonce: 90 + id, Job: "j", Host: "n", Joining: true, Workers: 2, Servers: 1},
 			&wire.Control{Request: `{"op":"status"}`}, &wire.Control{Request: `{"op":"why"}`}, &wire.Control{Request: `{"op":"events"}`},
 			&wire.Control{Request: `{"op":"remove","host":"a"}`}, &wire.AskLeave{Node: id, Reason: "x"},

@@ -35,8 +35,8 @@ func (c *Core) handle(request uint64, message wire.Message) {
 		of(x.Node, func(n *node) { c.heartbeat(request, n, x) })
 	case *wire.TraceChunk:
 		of(x.Node, func(*node) { c.trace.chunk(out, request, x, &m.roster) })
-	case *wire.Counted:
-		of(x.Node, func(n *node) { m.counted(out, request, n, x) })
+	case *wire.LostExamples:
+		of(x.Node, func(n *node) { m.lostExamples(out, request, n, x) })
 	case *wire.Stopped:
 		of(x.Node, func(n *node) { m.job.workerStopped(out, request, n, x) })
 

@@ -91,7 +91,7 @@ func FuzzRestore(f *testing.F) {
 		c.why()
 		for i := range 20 {
 			c.Step(Event{At: c.Next(), Request: uint64(100 + i), Message: &wire.Arrive{Node: uint64(i), Change: c.members.change.pending.number}})
-			c.Step(Event{At: c.Next(), Request: uint64(200 + i), Message: &wire.Counted{Node: uint64(i), Lost: 1}})
+			c.Step(Event{At: c.Next(), Request: uint64(200 + i), Message: &wire.LostExamples{Node: uint64(i), Lost: 1}})
 		}
 	})
 }

@@ -120,7 +120,7 @@ func (m *membership) message(now time.Time) *wire.Membership {
 		Stopping: m.job.stop == stoppingWithCheckpoint,
 	}
 	if m.change.pending.asked {
-		x.Settle = m.change.lostWorkers()
+		x.LostToCount = m.change.lostWorkers()
 	}
 	if m.job.phase == wire.PhaseForming {
 		x.Waiting = m.missing(now)

@@ -402,7 +402,7 @@ func (w *world) turn() {
 			i := slices.IndexFunc(w.workers, func(x *worker) bool { return x.id == lost })
 			for _, s := range w.servers {
 				if w.rng.IntN(2) == 0 {
-					w.ask(nil, &wire.Counted{Node: s, Lost: lost, Examples: w.workers[i].total + w.rng.Uint64N(3)*(s-1)})
+					w.ask(nil, &wire.LostExamples{Node: s, Lost: lost, Examples: w.workers[i].total + w.rng.Uint64N(3)*(s-1)})
 				}
 			}
 		}

@@ -192,7 +192,7 @@ func (s *script) do(t *testing.T, line string) string {
 	case "askleave":
 		m = &wire.AskLeave{Node: a.num("node", 1), Reason: a["reason"]}
 	case "counted":
-		m = &wire.Counted{Node: a.num("node", 1), Lost: a.num("lost", 0), Examples: a.num("examples", math.MaxUint64)}
+		m = &wire.LostExamples{Node: a.num("node", 1), Lost: a.num("lost", 0), Examples: a.num("examples", math.MaxUint64)}
 	case "control":
 		m = &wire.Control{Request: strings.TrimPrefix(line, "control ")}
 	case "run":
@@ -327,8 +327,8 @@ func show(m wire.Message) string {
 		if m.Change != 0 {
 			s += fmt.Sprintf("\n   change %d is pending", m.Change)
 		}
-		if len(m.Settle) > 0 {
-			s += fmt.Sprintf("\n   to lossReports: %d", m.Settle)
+		if len(m.LostToCount) > 0 {
+			s += fmt.Sprintf("\n   to lossReports: %d", m.LostToCount)
 		}
 		if m.Servers != uint32(serversOf(m)) {
 			s += fmt.Sprintf("\n   of %d ranks of servers", m.Servers)

@@ -230,7 +230,7 @@ func snapshotOf(m *wire.Fill) (*shard.Snapshot, error) {
 	x := &shard.Snapshot{Round: m.Round, Generation: m.Closed, Mode: m.Mode, Config: m.Config, Slots: m.Slots, Rows: m.Rows, Pushed: m.Pushed, AnySeq: m.AnySeq,
 		Counted: m.Counted, Left: map[uint64]uint64{}, Newest: m.Newest, Weight: m.Weight, Kept: m.Kept, KeptRound: m.KeptRound, KeptWeight: m.KeptWeight, Examples: m.Examples}
 	for _, w := range m.Members {
-		x.Members = append(x.Members, shard.MemberState{Node: w.Node, LastSeq: w.Counted, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
+		x.Members = append(x.Members, shard.MemberState{Node: w.Node, LastSeq: w.LastSeq, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})
 	}
 	for _, w := range m.Left {

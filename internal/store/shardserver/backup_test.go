@@ -105,7 +105,7 @@ func (r *rig) filled(node, placement uint64) {
 	r.t.Helper()
 	r.must(&wire.Fill{Copy: copyOf(node, placement), Number: 1, Mode: wire.ModeSync, Round: 3, Init: wire.InitShard{
 		Origin: wire.Origin{Key: 7}, Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 2, Size: 2, Shards: 1, Zeros: true, Name: "w"},
-		Members: []wire.FillMember{{Node: 10, Counted: 3, Known: true}}, Newest: wire.Norms{Count: 2, Examples: 7}, Weight: 7, Examples: 5}, nil)
+		Members: []wire.FillMember{{Node: 10, LastSeq: 3, Known: true}}, Newest: wire.Norms{Count: 2, Examples: 7}, Weight: 7, Examples: 5}, nil)
 	r.must(&wire.FillPart{Copy: copyOf(node, placement), Number: 1, Count: 2, Last: true}, floats(1, 2))
 }
 
@@ -188,7 +188,7 @@ func TestASmallBackupComesInOneMessage(t *testing.T) {
 	r, place := newBackup(t)
 	fill := &wire.Fill{Copy: copyOf(1, 1), Number: 1, Mode: wire.ModeSync, Round: 3, Whole: 2, Init: wire.InitShard{
 		Origin: wire.Origin{Key: 7}, Form: wire.FormDense, Rule: wire.RuleOptimizer, Length: 2, Size: 2, Shards: 1, Zeros: true, Name: "w"},
-		Members: []wire.FillMember{{Node: 10, Counted: 3, Known: true}}}
+		Members: []wire.FillMember{{Node: 10, LastSeq: 3, Known: true}}}
 	r.must(fill, floats(1, 2))
 	r.must(record(1, 1, 3), floats(5, 6))
 	r.must(fill, floats(1, 2))

@@ -13,7 +13,7 @@ import (
 // deaf is a scheduler that never answers, or always refuses.
 type deaf struct{ answers bool }
 
-func (d deaf) Counted(ctx context.Context, _ uint64, _ cluster.NodeID, _ uint64) error {
+func (d deaf) ReportLostExamples(ctx context.Context, _ uint64, _ cluster.NodeID, _ uint64) error {
 	if d.answers {
 		return context.DeadlineExceeded
 	}

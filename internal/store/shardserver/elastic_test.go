@@ -127,7 +127,7 @@ type told struct {
 	deaf     int // so many are not heard
 }
 
-func (x *told) Counted(_ context.Context, _ uint64, lost cluster.NodeID, examples uint64) error {
+func (x *told) ReportLostExamples(_ context.Context, _ uint64, lost cluster.NodeID, examples uint64) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.deaf > 0 {
@@ -161,10 +161,10 @@ func TestLostWorkersAreSettled(t *testing.T) {
 		send(1, 0, 1, 32, true)
 		send(1, 1, 0, 32, true)
 		send(1, 2, 0, 1, false) // a flag
-		lose := wire.Membership{Change: 1, Settle: []uint64{11}}
+		lose := wire.Membership{Change: 1, LostToCount: []uint64{11}}
 		for generation := range uint64(3) {
 			r.setMembers(2+generation, lose, []uint64{10})
-			settling.report(1, lose.Settle)
+			settling.report(1, lose.LostToCount)
 		}
 		settling.sends.Wait()
 		if got := x.examples[11]; got != 1032 {

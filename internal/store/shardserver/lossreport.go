@@ -10,7 +10,7 @@ import (
 
 // A countReceiver tells the scheduler what a lost worker counted. *cluster.Node is one.
 type countReceiver interface {
-	Counted(ctx context.Context, placement uint64, lost cluster.NodeID, examples uint64) error
+	ReportLostExamples(ctx context.Context, placement uint64, lost cluster.NodeID, examples uint64) error
 }
 
 // A lossReporter reports to the scheduler how many examples of each lost worker this server's
@@ -33,7 +33,7 @@ func newLossReporter(ctx context.Context, s *Server, node countReceiver) *lossRe
 	return t
 }
 
-// report starts reports for the lost workers in a membership's Settle list. The shards have that
+// report starts reports for the lost workers in a membership's LostToCount. The shards have that
 // membership already, so their counts of these workers are final.
 func (t *lossReporter) report(placement uint64, lost []uint64) {
 	// Promoted shards lack contributions to open rounds, so the counts may differ.
@@ -56,7 +56,7 @@ func (t *lossReporter) report(placement uint64, lost []uint64) {
 // send sends one report, and repeats it until the scheduler has it or the job ends.
 func (t *lossReporter) send(placement, node, examples uint64) {
 	for {
-		err := t.node.Counted(t.ctx, placement, cluster.NodeID(node), examples)
+		err := t.node.ReportLostExamples(t.ctx, placement, cluster.NodeID(node), examples)
 		if err == nil {
 			t.s.cfg.Logger.Info("server: reported the examples of a lost worker", "node", node, "examples", examples)
 			return

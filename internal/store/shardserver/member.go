@@ -51,7 +51,7 @@ func (w *worker) String() string {
 
 func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
 	v := &membership{generation: m.Generation, placement: m.Placement, workers: map[uint64]*worker{}, replaced: make(chan struct{})}
-	v.lossesCounted = m.Change == 0 && len(m.Settle) == 0
+	v.lossesCounted = m.Change == 0 && len(m.LostToCount) == 0
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
 		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
@@ -127,7 +127,7 @@ func (s *Server) setMembership(m wire.Membership, p *placement) error {
 }
 
 // ExamplesOf returns how many examples of a worker all shards of this server have: the least count of
-// any shard whose contributions count examples; MaxUint64 if there is none (see wire.Counted). The
+// any shard whose contributions count examples; MaxUint64 if there is none (see wire.LostExamples). The
 // number is final once the worker is no longer a member.
 func (s *Server) ExamplesOf(node uint64) uint64 {
 	s.mu.RLock()

@@ -105,7 +105,7 @@ func (s *Server) followMembership(ctx context.Context, node *cluster.Node, serve
 			s.leave(node, err)
 			return err
 		} else {
-			losses.report(m.Placement, m.Settle)
+			losses.report(m.Placement, m.LostToCount)
 		}
 		if over, err := f.await(ctx, changed, soon); over {
 			return err

@@ -65,7 +65,7 @@ func (j *replication) describe(m *wire.Fill, snap *shard.Snapshot) (err error) {
 	}
 	s.mu.RUnlock()
 	for _, w := range snap.Members {
-		m.Members = append(m.Members, wire.FillMember{Node: w.Node, Counted: w.LastSeq, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
+		m.Members = append(m.Members, wire.FillMember{Node: w.Node, LastSeq: w.LastSeq, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})
 	}
 	m.Left = leftOf(snap.Left)

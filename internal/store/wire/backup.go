@@ -103,7 +103,7 @@ type CountedPush struct {
 //	     .     .  config      string, the optimizer's JSON; empty: none
 //	     .     .  base        string, the JSON that SetOptimizer gave the server
 //	     .     .  slots       list of strings: names
-//	     .     .  members     list of node 8, counted 8, base 8, examples 8, known 1, newest 1, weight 4 (float32), caught 8
+//	     .     .  members     list of node 8, lastseq 8, base 8, examples 8, known 1, newest 1, weight 4 (float32), caught 8
 //	     .     1  counted     contributions have counted examples
 //	     .     .  left        list of node 8, count 8: examples of workers that have left
 //	     .     .  guard       string, JSON of shard.Guard; empty: none
@@ -152,8 +152,8 @@ type Fill struct {
 // FillMember is a shard's state of one worker.
 type FillMember struct {
 	Node uint64
-	// Counted is the highest sequence number that counts.
-	Counted uint64
+	// LastSeq is the highest sequence number that counts.
+	LastSeq uint64
 	// Base is, in ModeAsync, the slowest member's contributions when this one joined, counted
 	// as its own.
 	Base uint64

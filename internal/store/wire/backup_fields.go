@@ -45,7 +45,7 @@ func (m *Fill) fields(c *coder) {
 	c.strings(&m.Slots)
 	list(c, &m.Members, 46, func(c *coder, x *FillMember) {
 		c.u64(&x.Node)
-		c.u64(&x.Counted)
+		c.u64(&x.LastSeq)
 		c.u64(&x.Base)
 		c.u64(&x.Examples)
 		c.bool(&x.Known)

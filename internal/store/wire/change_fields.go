@@ -43,9 +43,9 @@ func (m *Arrive) fields(c *coder) {
 	c.string(&m.Order)
 }
 
-func (m *Counted) Kind() Kind { return KindCounted }
+func (m *LostExamples) Kind() Kind { return KindLostExamples }
 
-func (m *Counted) fields(c *coder) {
+func (m *LostExamples) fields(c *coder) {
 	c.u64(&m.Node)
 	c.u64(&m.Placement)
 	c.u64(&m.Lost)

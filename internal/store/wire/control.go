@@ -111,14 +111,16 @@ const (
 	PhaseFailed uint8 = 4
 )
 
-// Membership describes the job. The generation goes up by one when nodes join or are lost, because
-// then ranks change; the revision goes up with every change, also of the phase and of the nodes.
+// Membership describes the job. The generation goes up by one when other nodes count: at once when
+// one is lost, with the ranks of the others as they were, and again when a change is committed (see
+// Arrive), which makes ranks dense and lets nodes join. The revision goes up with all that a
+// Membership says, also the phase and the nodes.
 //
 // A worker that is done and has left is no longer among the nodes, while the generation, the ranks
 // of the others and the number of workers do not change: rounds and barriers close over the listed
 // members, and requests under way in this generation stay valid. A lost worker is no longer among
-// the nodes of a new generation, in which the others keep their ranks; a change (see Arrive) makes
-// these dense again.
+// the nodes of the generation that its loss makes, and is in LostToCount from the time on at which
+// the servers are to tell what they have of it.
 //
 //	offset  size  field
 //	     0     8  generation  0 while forming
@@ -132,7 +134,7 @@ const (
 //	     .     8  change      number of the change that is pending; 0: none
 //	     .     8  placement   counts the times that plans were issued anew
 //	     .     4  backups     of every shard
-//	     .     .  settle      list of uint64: lost workers of which every server tells with Counted
+//	     .     .  lost        list of uint64: lost workers of which every server tells with LostExamples
 //	     .     .  division    a Division
 //	     .     1  stopping    the job stops: all workers write a checkpoint after a step that they agree on, say Stopped, and leave
 //
@@ -141,20 +143,20 @@ const (
 // 8, steps 8, cuts: list of Cut; change 8, step 8, stop 1, order string. A Cut is parts 4, used:
 // list of uint64. Introduced in version 1; stopping in version 2, order in version 3.
 type Membership struct {
-	Generation uint64
-	Revision   uint64
-	Phase      uint8
-	Workers    uint32
-	Servers    uint32
-	Reason     string
-	Waiting    []string
-	Nodes      []Member
-	Change     uint64
-	Placement  uint64
-	Backups    uint32
-	Settle     []uint64
-	Division   Division
-	Stopping   bool
+	Generation  uint64
+	Revision    uint64
+	Phase       uint8
+	Workers     uint32
+	Servers     uint32
+	Reason      string
+	Waiting     []string
+	Nodes       []Member
+	Change      uint64
+	Placement   uint64
+	Backups     uint32
+	LostToCount []uint64
+	Division    Division
+	Stopping    bool
 }
 
 // The states of a member.
@@ -340,7 +342,7 @@ type Ready struct {
 //	    24     8  steps       done in all
 //	    32     8  epoch       in which the next step is
 //	    40     8  step        of the epoch, the next one
-//	    48     8  used        examples of its share of this division that its acknowledged steps of the epoch used
+//	    48     8  used        examples of its share of this division that its steps of the epoch used, all of them accepted by the servers
 //	    56     1  stop        all workers agreed to stop at this step
 //	    57     4  wait        milliseconds
 //	    61     .  earlier     list of uint64, by part of the division: examples that its worker used since the division was made, in
@@ -351,8 +353,8 @@ type Ready struct {
 //	     .     .  order       string: the name of the order of the epochs' examples; empty: the workers share no examples
 //
 // The scheduler adds up what each worker has used. Of a worker that was lost the servers tell the
-// sum (see Counted): what is beyond the examples used before this division is what it used of its
-// share. Introduced in version 1, order in version 3.
+// sum (see LostExamples): what is beyond the examples used before this division is what it used of
+// its share. Introduced in version 1, order in version 3.
 type Arrive struct {
 	Generation uint64
 	Node       uint64
@@ -369,9 +371,9 @@ type Arrive struct {
 	Order      string
 }
 
-// Counted reports how many examples of a lost worker (Membership.Settle) all shards of a server
-// have: the least, over its shards, of the sums of examples of the contributions that count them
-// (Push.Counted). Answer: Ack. Repeating it is harmless; the first one counts. A report under
+// LostExamples reports how many examples of a lost worker (Membership.LostToCount) all shards of a
+// server have: the least, over its shards, of the sums of examples of the contributions that count
+// them (Push.Counted). Answer: Ack. Repeating it is harmless; the first one counts. A report under
 // another placement than the scheduler's is acknowledged and ignored: the server will learn of the
 // new placement and report again, because newly promoted shards lack contributions to open rounds.
 //
@@ -382,7 +384,7 @@ type Arrive struct {
 //	    24     8  examples    MaxUint64: no shard here ever had a contribution that counts examples
 //
 // Introduced in version 1.
-type Counted struct {
+type LostExamples struct {
 	Node      uint64
 	Placement uint64
 	Lost      uint64

@@ -65,7 +65,7 @@ func (m *Membership) fields(c *coder) {
 	c.u64(&m.Change)
 	c.u64(&m.Placement)
 	c.u32(&m.Backups)
-	list(c, &m.Settle, 8, (*coder).u64)
+	list(c, &m.LostToCount, 8, (*coder).u64)
 	m.Division.fields(c)
 	c.bool(&m.Stopping)
 }

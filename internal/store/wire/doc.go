@@ -65,7 +65,7 @@ const (
 	KindAwait        Kind = 13
 	KindReady        Kind = 14
 	KindArrive       Kind = 15
-	KindCounted      Kind = 16
+	KindLostExamples Kind = 16
 	KindControl      Kind = 17
 	KindReport       Kind = 18
 	KindAskLeave     Kind = 19

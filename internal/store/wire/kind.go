@@ -22,7 +22,7 @@ var kinds = [...]struct {
 	KindAwait:        {"await", func() Message { return new(Await) }},
 	KindReady:        {"ready", func() Message { return new(Ready) }},
 	KindArrive:       {"arrive", func() Message { return new(Arrive) }},
-	KindCounted:      {"counted", func() Message { return new(Counted) }},
+	KindLostExamples: {"counted", func() Message { return new(LostExamples) }},
 	KindControl:      {"control", func() Message { return new(Control) }},
 	KindReport:       {"report", func() Message { return new(Report) }},
 	KindAskLeave:     {"ask leave", func() Message { return new(AskLeave) }},

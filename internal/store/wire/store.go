@@ -114,7 +114,7 @@ type AwaitShard struct {
 //	    65     1  answer      0: Ack as soon as the contribution is held; 1: Value once its round is closed
 //	    66     1  answercodec codec of the Value
 //	    67     4  wait        milliseconds the sender will wait for the answer
-//	    71     1  counted     the server adds examples to those that the sender has used, for Counted
+//	    71     1  counted     the server adds examples to those that the sender has used, for LostExamples
 //	    72     1  judged      the sender held norm against the limit of a Value: the guard does not judge this contribution's norm again
 //	    73     8  norm        float64: Euclidean norm of the gradient before it was compressed, over the weight if that is above 0; 0 unless judged
 //	    81    39  step        see Step

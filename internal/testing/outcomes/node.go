@@ -532,11 +532,11 @@ func (n *node) serve(x *wire.Member) {
 	if !n.joined {
 		n.joined = true
 	}
-	for _, lost := range n.m.Settle {
+	for _, lost := range n.m.LostToCount {
 		placement := n.m.Placement
 		p.after(between(p.chance, 5*time.Millisecond, 50*time.Millisecond), func() {
 			if !n.ending {
-				n.call(func() wire.Message { return &wire.Counted{Node: n.id, Placement: placement, Lost: lost} }, func(wire.Message) {})
+				n.call(func() wire.Message { return &wire.LostExamples{Node: n.id, Placement: placement, Lost: lost} }, func(wire.Message) {})
 			}
 		})
 	}

@@ -43,32 +43,6 @@ func (c *core) blames(n *Node) bool {
 	return c.failure != nil && c.failure.Process == n.process && n.ended && !n.Exit.OK()
 }
 
-// ended takes note of the end of a process.
-func (c *core) ended(n *Node) {
-	switch {
-	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
-		c.endedWell(n)
-	case n.Exit.Final() && c.jobNeeds(n):
-		c.failedFinally(n)
-	case c.stage > settling || n.stopped:
-	case c.stoppedWell(n):
-		n.stopped = true
-	case c.goesOn(n):
-	default:
-		c.failed(n)
-	}
-	if c.activeWorkers() == 0 {
-		switch c.stage {
-		case running:
-			c.noWorker()
-		case stopWorkers:
-			c.enter(stopAll)
-		}
-	}
-	c.release(n.host)
-	c.forget()
-}
-
 // failed takes note of a process whose failure the job does not survive.
 func (c *core) failed(n *Node) {
 	if c.final != nil {

@@ -133,9 +133,35 @@ func (c *core) processEnded(e ended) {
 	default:
 		n.finish(e)
 		if c.stage < closing {
-			c.ended(n)
+			c.afterEnd(n)
 		}
 	}
+}
+
+// afterEnd says what the end of a process means for the job.
+func (c *core) afterEnd(n *Node) {
+	switch {
+	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
+		c.endedWell(n)
+	case n.Exit.Final() && c.jobNeeds(n):
+		c.failedFinally(n)
+	case c.stage > settling || n.stopped:
+	case c.stoppedWell(n):
+		n.stopped = true
+	case c.goesOn(n):
+	default:
+		c.failed(n)
+	}
+	if c.activeWorkers() == 0 {
+		switch c.stage {
+		case running:
+			c.noWorker()
+		case stopWorkers:
+			c.enter(stopAll)
+		}
+	}
+	c.release(n.host)
+	c.forget()
 }
 
 // finish takes note of how a process ended.

@@ -97,24 +97,11 @@ func explainRemoval(err error) error {
 	return err
 }
 
-// Counted reports to the scheduler how many examples of a lost worker all shards of this server
-// have. See wire.Counted.
-func (n *Node) Counted(ctx context.Context, placement uint64, lost NodeID, examples uint64) error {
-	if _, err := n.ask(ctx, 0, &wire.Counted{Node: uint64(n.id), Placement: placement, Lost: uint64(lost), Examples: examples}, &wire.Ack{}, true); err != nil {
+// ReportLostExamples reports to the scheduler how many examples of a lost worker all shards of this
+// server have. See wire.LostExamples.
+func (n *Node) ReportLostExamples(ctx context.Context, placement uint64, lost NodeID, examples uint64) error {
+	if _, err := n.ask(ctx, 0, &wire.LostExamples{Node: uint64(n.id), Placement: placement, Lost: uint64(lost), Examples: examples}, &wire.Ack{}, true); err != nil {
 		return fmt.Errorf("cluster: report the examples of lost node %d: %w", lost, err)
 	}
 	return nil
-}
-
-// Control sends a request of internal/member/control to the scheduler at addr, with the job's
-// secret in cfg. Request and answer are JSON. It tries once.
-func Control(ctx context.Context, addr string, cfg transport.Config, request []byte) ([]byte, error) {
-	cfg.Connections = 1
-	c := transport.NewClient(addr, cfg)
-	defer c.Close()
-	var report wire.Report
-	if _, err := c.Call(ctx, &wire.Control{Request: string(request)}, &report, nil); err != nil {
-		return nil, fmt.Errorf("cluster: ask the scheduler at %s: %w", addr, err)
-	}
-	return []byte(report.Answer), nil
 }
