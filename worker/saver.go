@@ -34,8 +34,11 @@ type saver struct {
 	ranks []int
 	// write is the checkpoint being written; nil: none is.
 	write *checkpointWrite
-	// spent is how much of Fit's own time checkpoints have taken since the epoch began.
+	// spent is how much of Fit's own time checkpoints have taken since the epoch began. The
+	// waits for the exchange are not in it: Trainer.Flush counts them as the wait of the steps.
 	spent time.Duration
+	// flushed is how long all flushes have taken.
+	flushed time.Duration
 	// resumedAt is the steps of the checkpoint that the run began with, or 0.
 	resumedAt uint64
 	// last is the position at the newest end of an epoch, and lastDue says that a checkpoint
@@ -187,8 +190,8 @@ func (s *saver) save(ctx context.Context, at position) error {
 	if s.off() {
 		return nil
 	}
-	begin := time.Now()
-	defer func() { s.spent += time.Since(begin) }()
+	begin, flushed := time.Now(), s.flushed
+	defer func() { s.spent += time.Since(begin) - (s.flushed - flushed) }()
 	defer s.env.span(trace.Save)()
 	// Without rounds, values must not change while they are read.
 	if s.env.alone {
@@ -250,7 +253,7 @@ func (s *saver) saveAlone(ctx context.Context, at position) error {
 // saveWaiting writes a checkpoint while this worker waits, and others wait at the barrier. Without
 // rounds the others cannot be told of a failure.
 func (s *saver) saveWaiting(ctx context.Context, at position, barrier func(context.Context) error) error {
-	if err := s.env.flush(ctx); err != nil {
+	if err := s.flush(ctx); err != nil {
 		return err
 	}
 	if err := barrier(ctx); err != nil {
@@ -271,10 +274,18 @@ func (s *saver) saveWaiting(ctx context.Context, at position, barrier func(conte
 	return err
 }
 
+// flush waits for the exchange of the last step.
+func (s *saver) flush(ctx context.Context) error {
+	begin := time.Now()
+	err := s.env.flush(ctx)
+	s.flushed += time.Since(begin)
+	return err
+}
+
 // begin makes the copies of one checkpoint and begins to write them.
 func (s *saver) begin(ctx context.Context, at position) error {
 	fail := func(err error) error { return fmt.Errorf("worker: checkpoint at step %d: %w", at.Steps, err) }
-	if err := s.env.flush(ctx); err != nil {
+	if err := s.flush(ctx); err != nil {
 		return fail(err)
 	}
 	rank := s.env.store.Rank()
