@@ -143,8 +143,8 @@ func (f *blendFit) closing(gamma float64, g *vector, h *matrix) float64 {
 }
 
 // add adds the derivatives of a root mean square, whose residuals r have the sums dg = Σ r·∇r and
-// dh = Σ ∇r·∇rᵀ. The curvature is that of the parabola that touches the root from above, which
-// keeps every step a descent.
+// dh = Σ ∇r·∇rᵀ. It takes the curvature of the parabola that touches the root from above, so that
+// every step is a descent.
 func (f *blendFit) add(g *vector, h *matrix, dg *vector, dh *matrix, by float64) {
 	for i := range f.box.n {
 		g[i] += dg[i] / by

@@ -63,7 +63,7 @@ type bound struct {
 	// parts is s+1, and largest the largest local batch.
 	parts, largest float64
 	sqr, variance  float64
-	// scale is that of one example on each replica.
+	// scale is the smallest scale: one example on each replica.
 	scale     float64
 	low, high int
 	// at is where the bound is greatest, of several the least. climb sets it.

@@ -119,7 +119,7 @@ func TestFaultsOfAPlaceAreTold(t *testing.T) {
 	}
 }
 
-// Places of a kind that nobody registered are refused by name; of one that is registered, once, the
+// A URL whose scheme nobody registered is refused by name. A scheme is registered once, and its
 // opener gets the URL.
 func TestAPlaceIsOpenedByItsScheme(t *testing.T) {
 	got := ""

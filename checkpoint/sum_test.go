@@ -15,8 +15,8 @@ import (
 )
 
 // Each bit of a file counts: one that is flipped is found when the file is opened or verified, and
-// by who reads the tensor. A flip in the name of the checksums leaves a file without any, of which
-// nothing else has changed; whoever knows that it has some refuses it.
+// by who reads the tensor. A flip in the name of the checksums makes a sound file without
+// checksums; a reader that requires checksums refuses it.
 func TestEveryFlippedBitIsFound(t *testing.T) {
 	values := []float32{1, -2, 3.5}
 	whole := encode(t, map[string]string{"note": `"paragon.crc32c":"00000000`, "z": "1"},

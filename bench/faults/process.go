@@ -29,8 +29,8 @@ import (
 // roleEnv marks a process of a job. Its value is a settings, JSON.
 const roleEnv = "PARAGON_BENCH_FAULTS"
 
-// What a helper is told: its role, control or stranger, with what to do in roleEnv, and the
-// scheduler's address.
+// helperEnv tells a helper its role, control or stranger; roleEnv tells it what to do. addressEnv
+// is the scheduler's address.
 const (
 	helperEnv  = "PARAGON_BENCH_FAULTS_HELPER"
 	addressEnv = "PARAGON_BENCH_FAULTS_SCHEDULER"

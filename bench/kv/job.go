@@ -45,7 +45,7 @@ func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int
 		err = errors.Join(running.End(err != nil), err)
 	}
 	if err != nil && errors.Is(context.Cause(ctx), errLate) {
-		// This stands in place of what killed processes say.
+		// The processes were killed for being late; their own errors say less.
 		err = errLate
 	}
 	return done, err

@@ -4,7 +4,7 @@
 // For each row (model, batch, threads, dtype) both programs start, warm up and then run short
 // spells in turn, A B A B, while the other one sleeps; so what else the machine does hits both
 // alike. New processes take over several times, since PyTorch's speed differs between processes. A
-// row's ratio is that of the medians of all spells, in images a second. Beside it stand the
+// row's ratio divides the medians of all spells, in images a second. The next columns have the
 // smallest, middle and largest ratio of a spell and the one after it, and the ratio in images a
 // second of CPU time. Only quiet pairs of spells count, during which other processes took at most a
 // twentieth of the cores; up to four times as many are made to get them. Where there are hardly any

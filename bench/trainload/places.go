@@ -29,10 +29,12 @@ const (
 
 // A place is where the images of a spell of training come from.
 type place struct {
-	name   string
-	bar    float64 // of its ratio; 0: it has none
+	name string
+	// bar is the least ratio that passes; 0: the place has none.
+	bar    float64
 	images repeated
-	alone  float64 // images a second that are read where nothing is trained
+	// alone is how many images a second are read while nothing is trained.
+	alone  float64
 	spells []spell
 }
 

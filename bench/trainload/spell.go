@@ -20,9 +20,12 @@ import (
 type spell struct {
 	images       int
 	seconds, cpu float64
-	waited       float64 // seconds for batches, the copy of each included
-	others       float64 // share of the cores that other processes took
-	peak         int64   // bytes of memory, from the spell's begin on; 0: not known
+	// waited is how many seconds the steps waited for batches and copied them.
+	waited float64
+	// others is the share of the cores that other processes took.
+	others float64
+	// peak is the most memory since the spell began, in bytes; 0: not known.
+	peak int64
 }
 
 func (s spell) rate() float64    { return float64(s.images) / s.seconds }
@@ -104,7 +107,9 @@ func (c config) table(out io.Writer, places []*place) (missed []error) {
 // ratios are those of the rates of two places in the same turns.
 type ratios struct {
 	middle, smallest, largest float64
-	undisturbed               int // turns in which other processes took little: if there are some, only they count
+	// undisturbed is the number of turns in which other processes took little. Where there are
+	// some, only they count.
+	undisturbed int
 }
 
 func compare(memory, place []spell) (r ratios) {

@@ -10,11 +10,12 @@
 // those that the suggesters' constants were chosen by, those judging are others, of the same kinds,
 // and branches are drawn spaces with conditional parameters.
 //
-// The first table has for each function the median and the quartiles over the seeds. The second has
-// for each kind, and for all functions, the geometric mean of the medians as a part of random
-// search's, one at a time, and over all also that of the quartiles; a part below a hundredth counts
-// as a hundredth. The last column is the mean time of one trial, nearly all of it the proposal;
-// with --workers 1 on a quiet machine that is what it costs.
+// The first table has for each function the median and the quartiles over the seeds. The second
+// divides each median by random search's on the same function, one trial at a time, and has the
+// geometric mean of these ratios for each kind and for all functions; for all functions it has the
+// quartiles' means, too. A ratio below a hundredth counts as a hundredth. The last column is the
+// mean time of one trial, nearly all of it the proposal; with --workers 1 on a quiet machine that
+// is what it costs.
 //
 // --at adds tables of what the searches had reached earlier. The first n proposals of a search are
 // those of a search of n trials, so a row with n trials is the same either way.

@@ -8,8 +8,8 @@ import (
 	_ "github.com/paragon-train/paragon/checkpoint/bucket" // s3://, gs://, azblob:// and mem:// are places now
 )
 
-// A file in a bucket. A place of this process's memory stands in for
-// s3://bucket/prefix?region=eu-central-1.
+// A checkpoint is saved to a bucket and read back. The example uses memory (mem://) where a program
+// would name s3://bucket/prefix?region=eu-central-1.
 func Example() {
 	err := checkpoint.SaveURI(context.Background(), "mem://bucket/model.safetensors", nil,
 		[]checkpoint.Tensor{checkpoint.Float32s("w", []int{2}, []float32{1, 2})})

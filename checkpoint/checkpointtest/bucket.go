@@ -25,7 +25,8 @@ const Scheme = "checkpointtest"
 type Bucket struct {
 	// Fault is asked before each "write" begins, before what was written comes into place
 	// ("commit") and when it is in place ("committed"), and before each "open", "list" and
-	// "remove". It may wait, and its error is that of the call. nil: all goes well.
+	// "remove". It may wait. The call returns the error that Fault returns. A nil Fault never
+	// fails.
 	Fault func(ctx context.Context, op, name string) error
 
 	mu    sync.Mutex // guards files

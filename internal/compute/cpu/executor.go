@@ -73,7 +73,8 @@ type Executor struct {
 	// zero.
 	empty bool
 
-	running []*running // statistics of batch normalisations that train
+	// running has the running statistics of the batch normalisations that train.
+	running []*running
 }
 
 // A kernel is an op that is ready but for its memory: bind is called when all memory has its place,
@@ -197,8 +198,8 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 			}
 		}
 
-		// It lets through what moves gradients: on one core a goroutine that computes gives way
-		// every 10 ms only.
+		// It lets through what moves gradients: on one core a goroutine that computes gives
+		// way every 10 ms only.
 		runtime.Gosched()
 		if !e.empty {
 			if err := step(); err != nil {
