@@ -57,7 +57,7 @@ func (d *driver) startWatch(ctx context.Context, cancel context.CancelCauseFunc)
 	})
 }
 
-// startTicks calls observers about every second.
+// startTicks calls observers that are Tickers about every second.
 func (d *driver) startTicks() {
 	var all []Ticker
 	for _, o := range d.study.cfg.Observers {
@@ -65,25 +65,27 @@ func (d *driver) startTicks() {
 			all = append(all, t)
 		}
 	}
-	if len(all) == 0 {
-		return
+	if len(all) > 0 {
+		d.helpers.Go(func() { d.tick(all) })
 	}
-	d.helpers.Go(func() {
-		every := time.NewTicker(time.Second)
-		defer every.Stop()
-		for {
-			select {
-			case now := <-every.C:
-				d.study.View(func(v View) {
-					for _, t := range all {
-						t.Tick(v, now)
-					}
-				})
-			case <-d.idle:
-				return
-			}
+}
+
+// tick calls the observers about every second until all slots have ended.
+func (d *driver) tick(all []Ticker) {
+	every := time.NewTicker(time.Second)
+	defer every.Stop()
+	for {
+		select {
+		case now := <-every.C:
+			d.study.View(func(v View) {
+				for _, t := range all {
+					t.Tick(v, now)
+				}
+			})
+		case <-d.idle:
+			return
 		}
-	})
+	}
 }
 
 // startDivision divides nodes among the trials, if an Allocator does.

@@ -104,7 +104,7 @@ func (l *levels) end(i int) (float64, bool) {
 	case c.Ended && math.IsInf(c.Final, -1):
 		return c.Final, true
 	case c.Last() >= l.horizon:
-		return window(c, l.sums[i], 0.8*float64(l.horizon), float64(l.horizon)), true
+		return l.score(i, l.horizon), true
 	}
 	return 0, false
 }
@@ -146,73 +146,98 @@ func (l *levels) of(c *Curve) knowledge {
 	return knowledge{true, n.Mean, Normal{(a*n.Mean - b*prior.Mean) / (a - b), math.Sqrt(1 / (a - b))}, 1 - b/a}
 }
 
-// at is the level of a step.
+// at is the level of a step. It is made at its first use, and stays.
 func (l *levels) at(step int) *level {
 	if v, ok := l.known[step]; ok {
 		return v
 	}
 	v := &level{step: step}
 	l.known[step] = v
-	var here []float64 // scores at the step
-	var at []int
-	pairs := 0
-	for i := range l.curves {
-		if l.curves[i].Last() < step || len(l.curves[i].Steps) == 0 {
-			continue
-		}
-		y := window(&l.curves[i], l.sums[i], 0.8*float64(step), float64(step))
-		if math.IsNaN(y) { // it began at a later step
-			continue
-		}
-		at, here = append(at, i), append(here, y)
-		if _, ok := l.end(i); ok {
-			pairs++
-		}
-	}
-	if len(at) < 2 {
+	reached, scores, pairs := l.reached(step)
+	if len(reached) < 2 {
 		return v
 	}
-	// Those that have a value at this step have one at each later step that they have reached.
-	v.scale = newPress(here)
-	between := 0
-	if pairs < minPairs && len(l.lasts) >= minPairs {
-		between = l.lasts[minPairs-1]
-	}
-	if between > step && (l.horizon == 0 || between < l.horizon) {
-		if next := l.at(between); next.usable {
-			v.next = next
-		}
-	}
+	v.scale = newPress(scores)
+	v.next = l.between(step, pairs)
 	var rows [][]float64
 	var ys []float64
-	for k, i := range at {
-		var y float64
-		ok := false
-		if v.next != nil {
-			if ok = l.curves[i].Last() >= v.next.step; ok {
-				y = v.next.scale.press(window(&l.curves[i], l.sums[i], 0.8*float64(v.next.step), float64(v.next.step)))
-			}
-		} else if y, ok = l.end(i); ok {
-			y = l.final.press(y)
+	for k, i := range reached {
+		if y, ok := l.ahead(v, i); ok {
+			rows, ys = append(rows, v.features(&l.curves[i], l.sums[i], scores[k])), append(ys, y)
 		}
-		if ok {
-			rows, ys = append(rows, v.features(&l.curves[i], l.sums[i], here[k])), append(ys, y)
-		}
-	}
-	if n := len(rows); n > maxPairs {
-		rows, ys = rows[n-maxPairs:], ys[n-maxPairs:]
 	}
 	if len(rows) < 2 {
 		return v
 	}
-	v.line = newLine(rows, ys)
+	v.line = newLine(newest(rows), newest(ys))
 	v.usable = true
 	return v
 }
 
+// reached are the curves that have a score at a step, with their scores. pairs is how many of them
+// have an end, too.
+func (l *levels) reached(step int) (curves []int, scores []float64, pairs int) {
+	for i := range l.curves {
+		if l.curves[i].Last() < step || len(l.curves[i].Steps) == 0 {
+			continue
+		}
+		y := l.score(i, step)
+
+		// A curve that began at a later step has none.
+		if math.IsNaN(y) {
+			continue
+		}
+		curves, scores = append(curves, i), append(scores, y)
+		if _, ok := l.end(i); ok {
+			pairs++
+		}
+	}
+	return curves, scores, pairs
+}
+
+// score is that of a curve at a step: the mean over the last fifth of the way there.
+func (l *levels) score(i, step int) float64 {
+	return window(&l.curves[i], l.sums[i], 0.8*float64(step), float64(step))
+}
+
+// between is the level that the way from a step to the end goes over; nil: it goes there directly,
+// since enough pairs of a score at the step and an end are known, or no step between them is.
+func (l *levels) between(step, pairs int) *level {
+	if pairs >= minPairs || len(l.lasts) < minPairs {
+		return nil
+	}
+	middle := l.lasts[minPairs-1]
+	if middle <= step || l.horizon != 0 && middle >= l.horizon {
+		return nil
+	}
+	if next := l.at(middle); next.usable {
+		return next
+	}
+	return nil
+}
+
+// ahead is where a curve of a level arrived: its pressed score at the next level, or at the end. A
+// curve that has a score at the level has one at each later step that it has reached.
+func (l *levels) ahead(v *level, i int) (y float64, ok bool) {
+	if v.next == nil {
+		if y, ok = l.end(i); ok {
+			y = l.final.press(y)
+		}
+		return y, ok
+	}
+	if l.curves[i].Last() < v.next.step {
+		return 0, false
+	}
+	return v.next.scale.press(l.score(i, v.next.step)), true
+}
+
+// newest are the last maxPairs of a list.
+func newest[T any](all []T) []T { return all[max(len(all)-maxPairs, 0):] }
+
 // alone is what the parameters alone let expect, by a regression over the curves that ended.
 func (l *levels) alone(x []float64) Normal {
-	without := func(x []float64) []float64 { return append([]float64{0, 0}, x...) } // no value, no gain
+	// The two zeros stand where a level has a curve's value and its gain.
+	without := func(x []float64) []float64 { return append([]float64{0, 0}, x...) }
 	if l.parameters == nil {
 		var rows [][]float64
 		var ys []float64
@@ -221,10 +246,7 @@ func (l *levels) alone(x []float64) Normal {
 				rows, ys = append(rows, without(l.curves[i].X)), append(ys, l.final.press(y))
 			}
 		}
-		if n := len(rows); n > maxPairs {
-			rows, ys = rows[n-maxPairs:], ys[n-maxPairs:]
-		}
-		l.parameters = newLine(rows, ys)
+		l.parameters = newLine(newest(rows), newest(ys))
 	}
 	return l.parameters.predict(without(x))
 }

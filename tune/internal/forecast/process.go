@@ -55,8 +55,8 @@ type Process struct {
 	exact []bool
 	// rows are those of the Cholesky factor of K + noise.
 	rows [][]float64
-	y    [][]float64 // sets of values
-	v    [][]float64 // L⁻¹·y of each
+	// y are the sets of values, and v is L⁻¹·y of each.
+	y, v [][]float64
 }
 
 func newProcess(t theta, size int) *Process {
@@ -168,6 +168,7 @@ const (
 	noiseMean, noiseDeviation = -4, 2
 )
 
+// prior is the negative logarithm of the priors' density, up to a constant, and adds its gradient.
 func prior(t theta, grad []float64) float64 {
 	sum := 0.0
 	for i, v := range t {
@@ -188,13 +189,14 @@ func prior(t theta, grad []float64) float64 {
 // A fitting has the memory for the loss of hyper-parameters.
 type fitting struct {
 	// gaps has the squared distances of the pairs (i, j < i), for each input.
-	gaps   [][]float64
-	y      []float64
-	noise  []float64
-	l, inv [][]float64 // lower triangles
-	k      []float64
-	slope  []float64
-	alpha  []float64
+	gaps     [][]float64
+	y, noise []float64
+	// l and inv are lower triangles: the Cholesky factor of the covariance, and its inverse.
+	l, inv [][]float64
+	// k and slope have the kernel of each pair, as matern returns it.
+	k, slope []float64
+	// alpha is the inverse covariance times y, once factor and solveBack have run.
+	alpha []float64
 }
 
 func newFitting(x [][]float64, y, noise []float64) *fitting {
@@ -217,17 +219,34 @@ func newFitting(x [][]float64, y, noise []float64) *fitting {
 // loss is the negative log marginal likelihood (Rasmussen and Williams, equation 5.8) plus the
 // priors' terms, up to a constant; grad is overwritten with its gradient (equation 5.9).
 func (f *fitting) loss(t theta, grad []float64) float64 {
-	n, d := len(f.y), len(t)-2
-	for i := range grad {
-		grad[i] = 0
-	}
+	clear(grad)
 	scales := t.inverseScales()
 	for i := range scales {
 		scales[i] *= scales[i]
 	}
+	logDet, ok := f.factor(t, scales)
+	if !ok {
+		return math.Inf(1)
+	}
+	// alpha is L⁻¹·y here, so that its square is yᵀ·K⁻¹·y.
+	loss := 0.5*floats.Dot(f.alpha, f.alpha) + 0.5*logDet
+	f.solveBack()
+	f.invert()
+	f.addGradient(t, grad)
+	for p := range scales {
+		grad[p] *= scales[p]
+	}
+	return loss + prior(t, grad)
+}
+
+// factor sets l to the lower Cholesky factor of the covariance K of the points, alpha to L⁻¹·y, and
+// k and slope to what the gradient needs of the kernel. It returns the logarithm of K's
+// determinant. ok is false if K is not positive definite in the numbers' precision. scales are the
+// squares of the inverse length scales.
+func (f *fitting) factor(t theta, scales []float64) (logDet float64, ok bool) {
 	v, noise := t.variance(), t.noise()
-	at, logDet := 0, 0.0
-	for i := range n {
+	at := 0
+	for i := range f.y {
 		row := f.l[i]
 		for j := range i {
 			f.k[at], f.slope[at] = matern(math.Sqrt(floats.Dot(f.gaps[at], scales)))
@@ -236,39 +255,52 @@ func (f *fitting) loss(t theta, grad []float64) float64 {
 		}
 		pivot := v + noise + f.noise[i] - floats.Dot(row[:i], row[:i])
 		if !(pivot > 0) {
-			return math.Inf(1)
+			return 0, false
 		}
 		row[i] = math.Sqrt(pivot)
 		logDet += 2 * math.Log(row[i])
 		f.alpha[i] = (f.y[i] - floats.Dot(row[:i], f.alpha[:i])) / row[i]
 	}
-	loss := 0.5*floats.Dot(f.alpha, f.alpha) + 0.5*logDet
-	for i := n - 1; i >= 0; i-- {
+	return logDet, true
+}
+
+// solveBack turns alpha from L⁻¹·y into K⁻¹·y.
+func (f *fitting) solveBack() {
+	for i := len(f.y) - 1; i >= 0; i-- {
 		f.alpha[i] /= f.l[i][i]
 		floats.AddScaled(f.alpha[:i], -f.alpha[i], f.l[i][:i])
 	}
-	// inv is L⁻¹ by rows, then L⁻ᵀ·L⁻¹.
-	for i := range n {
+}
+
+// invert sets inv to the lower triangle of K⁻¹, which is L⁻ᵀ·L⁻¹. Both factors take turns in inv,
+// so that nothing is allocated.
+func (f *fitting) invert() {
+	for i := range f.y {
 		row := f.inv[i]
-		for j := range row {
-			row[j] = 0
-		}
+		clear(row)
 		for k := range i {
 			floats.AddScaled(row[:k+1], -f.l[i][k], f.inv[k])
 		}
 		floats.Scale(1/f.l[i][i], row[:i])
 		row[i] = 1 / f.l[i][i]
 	}
-	for i := range n {
+	for i := range f.y {
 		// Row i of the product needs only rows k ≥ i, which are still those of L⁻¹.
 		own := f.inv[i][i]
 		floats.Scale(own, f.inv[i])
-		for k := i + 1; k < n; k++ {
+		for k := i + 1; k < len(f.y); k++ {
 			floats.AddScaled(f.inv[i], f.inv[k][i], f.inv[k][:i+1])
 		}
 	}
-	at = 0
-	for i := range n {
+}
+
+// addGradient adds ½·tr((K⁻¹ − α·αᵀ)·∂K/∂θ) to grad for each hyper-parameter θ, the length scales'
+// without the factor that is the same for all pairs of points. The matrices are symmetric, so each
+// pair off the diagonal counts twice.
+func (f *fitting) addGradient(t theta, grad []float64) {
+	d, v := len(t)-2, t.variance()
+	at := 0
+	for i := range f.y {
 		ai := f.alpha[i]
 		for j := range i {
 			w := f.inv[i][j] - ai*f.alpha[j]
@@ -280,10 +312,6 @@ func (f *fitting) loss(t theta, grad []float64) float64 {
 		grad[d] += w * 2 * v
 		grad[d+1] += w * 2 * math.Exp(2*t[d+1])
 	}
-	for p := range d {
-		grad[p] *= scales[p]
-	}
-	return loss + prior(t, grad)
 }
 
 // fitTheta finds the hyper-parameters of least loss from a few fixed starts. noise are the points'

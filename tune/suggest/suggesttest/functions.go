@@ -50,11 +50,10 @@ func reals(n int, low, high float64) tune.Space {
 	return space
 }
 
-// overReals is a function of the n reals x1 to xn with the same bounds.
-func overReals(name, kind string, n int, low, high, least float64, f func(x []float64) float64) Problem {
-	space := reals(n, low, high)
+// overReals is a function of the reals of a space, whose smallest value is least.
+func overReals(name, kind string, space tune.Space, least float64, f func(x []float64) float64) Problem {
 	return Problem{Name: name, Kind: kind, Space: space, Min: least, Value: func(p tune.Params) float64 {
-		x := make([]float64, n)
+		x := make([]float64, len(space))
 		for i := range x {
 			x[i] = p.Float(space[i].Name)
 		}
@@ -68,7 +67,7 @@ func square(x float64) float64 { return x * x }
 func log10(p tune.Params, name string) float64 { return math.Log10(p.Float(name)) }
 
 func zakharov() Problem {
-	return overReals("Zakharov4", Smooth, 4, -5, 10, 0, func(x []float64) float64 {
+	return overReals("Zakharov4", Smooth, reals(4, -5, 10), 0, func(x []float64) float64 {
 		a, b := 0.0, 0.0
 		for i, v := range x {
 			v -= float64(i) * 0.5
@@ -80,7 +79,7 @@ func zakharov() Problem {
 }
 
 func rosenbrock() Problem {
-	return overReals("Rosenbrock4", Smooth, 4, -2, 2, 0, func(x []float64) float64 {
+	return overReals("Rosenbrock4", Smooth, reals(4, -2, 2), 0, func(x []float64) float64 {
 		sum := 0.0
 		for i := range len(x) - 1 {
 			sum += 100*square(x[i+1]-x[i]*x[i]) + square(1-x[i])
@@ -90,7 +89,7 @@ func rosenbrock() Problem {
 }
 
 func styblinskiTang() Problem {
-	return overReals("Styblinski-Tang5", Smooth, 5, -5, 5, -39.16616570377142*5, func(x []float64) float64 {
+	return overReals("Styblinski-Tang5", Smooth, reals(5, -5, 5), -39.16616570377142*5, func(x []float64) float64 {
 		sum := 0.0
 		for _, v := range x {
 			sum += (v*v*v*v - 16*v*v + 5*v) / 2
@@ -101,7 +100,7 @@ func styblinskiTang() Problem {
 
 func rastrigin() Problem {
 	shift := []float64{1.3, -2.2, 0.4, 3.1}
-	return overReals("Rastrigin4", Rugged, 4, -5.12, 5.12, 0, func(x []float64) float64 {
+	return overReals("Rastrigin4", Rugged, reals(4, -5.12, 5.12), 0, func(x []float64) float64 {
 		sum := 10 * float64(len(x))
 		for i, v := range x {
 			v -= shift[i]
@@ -112,7 +111,7 @@ func rastrigin() Problem {
 }
 
 func schwefel() Problem {
-	return overReals("Schwefel3", Rugged, 3, -500, 500, 0, func(x []float64) float64 {
+	return overReals("Schwefel3", Rugged, reals(3, -500, 500), 0, func(x []float64) float64 {
 		sum := 418.98288727243369 * float64(len(x))
 		for _, v := range x {
 			sum -= v * math.Sin(math.Sqrt(math.Abs(v)))
@@ -125,7 +124,7 @@ func schwefel() Problem {
 func shekel() Problem {
 	depth := []float64{0.1, 0.2, 0.2, 0.4, 0.4, 0.6, 0.3, 0.7, 0.5, 0.5}
 	at := [][]float64{{4, 4, 4, 4}, {1, 1, 1, 1}, {8, 8, 8, 8}, {6, 6, 6, 6}, {3, 7, 3, 7}, {2, 9, 2, 9}, {5, 5, 3, 3}, {8, 1, 8, 1}, {6, 2, 6, 2}, {7, 3.6, 7, 3.6}}
-	return overReals("Shekel4", Rugged, 4, 0, 10, -10.536409816692046, func(x []float64) float64 {
+	return overReals("Shekel4", Rugged, reals(4, 0, 10), -10.536409816692046, func(x []float64) float64 {
 		sum := 0.0
 		for i, c := range at {
 			d := depth[i]
@@ -150,11 +149,11 @@ func ackleyAt(x, shift []float64) float64 {
 
 func ackley() Problem {
 	shift := []float64{2.1, -3.3, 0.7, 4.2, -1.9}
-	return overReals("Ackley5", Rugged, 5, -10, 10, 0, func(x []float64) float64 { return ackleyAt(x, shift) })
+	return overReals("Ackley5", Rugged, reals(5, -10, 10), 0, func(x []float64) float64 { return ackleyAt(x, shift) })
 }
 
 func levy() Problem {
-	return overReals("Levy6", Rugged, 6, -10, 10, 0, func(x []float64) float64 {
+	return overReals("Levy6", Rugged, reals(6, -10, 10), 0, func(x []float64) float64 {
 		w := make([]float64, len(x))
 		for i, v := range x {
 			w[i] = 1 + (v-1)/4
@@ -169,7 +168,7 @@ func levy() Problem {
 }
 
 func michalewicz() Problem {
-	return overReals("Michalewicz5", Rugged, 5, 0, math.Pi, -4.687658179088148, func(x []float64) float64 {
+	return overReals("Michalewicz5", Rugged, reals(5, 0, math.Pi), -4.687658179088148, func(x []float64) float64 {
 		sum := 0.0
 		for i, v := range x {
 			sum -= math.Sin(v) * math.Pow(math.Sin(float64(i+1)*v*v/math.Pi), 20)
@@ -398,7 +397,7 @@ func network() Problem {
 
 func noisyBowl() Problem {
 	at := []float64{0.2, 0.7, 0.5, 0.4}
-	p := overReals("bowl with noise", Noisy, 4, 0, 1, 0, func(x []float64) float64 {
+	p := overReals("bowl with noise", Noisy, reals(4, 0, 1), 0, func(x []float64) float64 {
 		sum := 0.0
 		for i, v := range x {
 			sum += square(v-at[i]) * float64(i+1)
@@ -411,14 +410,14 @@ func noisyBowl() Problem {
 
 func noisyAckley() Problem {
 	shift := []float64{1.2, -2.3, 3.1}
-	p := overReals("Ackley3 with noise", Noisy, 3, -8, 8, 0, func(x []float64) float64 { return ackleyAt(x, shift) })
+	p := overReals("Ackley3 with noise", Noisy, reals(3, -8, 8), 0, func(x []float64) float64 { return ackleyAt(x, shift) })
 	p.Noise = 1
 	return p
 }
 
 func noisyEllipsoid() Problem {
 	at := []float64{0.5, -0.3, 0.2, -0.6, 0.1}
-	p := overReals("ellipsoid with noise", Noisy, 5, -1, 1, 0, func(x []float64) float64 {
+	p := overReals("ellipsoid with noise", Noisy, reals(5, -1, 1), 0, func(x []float64) float64 {
 		sum := 0.0
 		for i, v := range x {
 			d := v - at[i]
