@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 	"github.com/paragon-train/paragon/sampler"
 )
 
@@ -239,7 +240,7 @@ func (m *membership) AskLeave(ctx context.Context, reason string) error {
 }
 
 // finished reports whether the job has finished without an error.
-func (m *membership) finished() bool { return isClosed(m.node.Done()) && m.node.Err() == nil }
+func (m *membership) finished() bool { return attempt.IsClosed(m.node.Done()) && m.node.Err() == nil }
 
 // beginNames begins to count anew what all workers count.
 func (m *membership) beginNames() { m.commonNames.begin(m.node.Membership().Division.Change) }

@@ -171,7 +171,7 @@ func (r *requests) explain(err error) error {
 	case errors.Is(err, transport.ErrConnection), errors.Is(err, transport.ErrAuth), errors.Is(err, transport.ErrClosed):
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	over := isClosed(r.node.Done())
+	over := attempt.IsClosed(r.node.Done())
 	for _, end := range []error{cluster.ErrLost, cluster.ErrFailed, cluster.ErrFinished, cluster.ErrScheduler} {
 		over = over || errors.Is(err, end)
 	}
@@ -189,16 +189,6 @@ func explainUnconfirmed(err error, waited time.Duration) error {
 		return fmt.Errorf("%w; the scheduler has not confirmed this for %v: this worker may be cut off from the scheduler and declared lost; %s", err, waited, cluster.HowToComeBack)
 	}
 	return err
-}
-
-// isClosed reports whether a channel that nothing is sent on is closed.
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // stamp writes the membership of this moment into a request.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
 
 // A store is a Store over a member of a job, which may be a job of one worker within this process.
@@ -107,7 +109,7 @@ func (s *store) Abort(cause error) error {
 
 // leaveJob leaves the job: cleanly if ok, else with a reason that fails it.
 func (s *store) leaveJob(ok bool, reason string) error {
-	if ok && !s.removed.Load() && !isClosed(s.membership.node.Done()) {
+	if ok && !s.removed.Load() && !attempt.IsClosed(s.membership.node.Done()) {
 		s.copies.await(s.keys.sorted(), s.settle)
 	}
 	if !s.requests.flight.refuse() {
@@ -123,7 +125,7 @@ func (s *store) leaveJob(ok bool, reason string) error {
 		defer cancel()
 	}
 	node := s.membership.node
-	if isClosed(node.Done()) {
+	if attempt.IsClosed(node.Done()) {
 		return node.Close()
 	}
 	if err := node.Leave(ctx, ok, reason); err != nil {

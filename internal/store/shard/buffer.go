@@ -54,8 +54,8 @@ type Pool struct {
 	// read values in place.
 	Shared bool
 
-	// spare is of the shards that use the pool.
-	spare spareList
+	// unused is of the shards that use the pool.
+	unused freeLists
 
 	mu   sync.Mutex // guards all below
 	free [classes][]*Buffer

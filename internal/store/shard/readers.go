@@ -42,7 +42,7 @@ func (r *readers) release(v *Version) {
 	v.readers--
 	if v.readers == 0 && v != r.current {
 		v.free()
-		r.cfg.Pool.spare.keepVersion(v)
+		r.cfg.Pool.unused.keepVersion(v)
 	}
 }
 
@@ -64,7 +64,7 @@ func (r *readers) replace(data *Buffer) {
 		r.current.data = data
 		return
 	}
-	v := r.cfg.Pool.spare.version()
+	v := r.cfg.Pool.unused.version()
 	v.of, v.data = r, data
 	r.current = v
 }
@@ -82,7 +82,7 @@ func (r *readers) drop() {
 // wait puts a Want into the queue. The queue has no order: all waits that a round satisfies end
 // with it.
 func (r *readers) wait(want Want) *Wait {
-	w := r.cfg.Pool.spare.wait()
+	w := r.cfg.Pool.unused.wait()
 	w.of, w.want = r, want
 	r.waits = append(r.waits, w)
 	return w
@@ -148,5 +148,5 @@ func (r *readers) cancel(w *Wait) {
 // forget returns a wait that is over to the spare ones.
 func (r *readers) forget(w *Wait) {
 	w.over, w.version, w.err = false, nil, nil
-	r.cfg.Pool.spare.keepWait(w)
+	r.cfg.Pool.unused.keepWait(w)
 }

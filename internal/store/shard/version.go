@@ -7,7 +7,7 @@ import "github.com/paragon-train/paragon/internal/store/wire"
 // The newest Version of a shard changes in place at the end of a round if no one reads it. So the
 // number of readers decides, under the shard's mutex, whether a round costs a copy.
 type Version struct {
-	// of is where the Version is handed out and returned. Nil: it lies in the spare list.
+	// of is where the Version is handed out and returned. Nil: it lies in a free list.
 	of         *readers
 	data       *Buffer
 	round      uint64

@@ -28,7 +28,7 @@ func Turn(c Contribution) Want {
 // A Wait is a Want in the shard's queue. It ends with one call of Result, after Done, or of Cancel,
 // and must not be used after that: the next Pull may use its memory.
 type Wait struct {
-	// of is the queue. Nil: the Wait lies in the spare list.
+	// of is the queue. Nil: the Wait lies in a free list.
 	of   *readers
 	want Want
 	// done holds one token once the wait is over.

@@ -140,7 +140,7 @@ func (a *Loop) Run(x Request, first error, took time.Duration) error {
 		} else if err = x.Attempt(a.way); err == nil {
 			return nil
 		}
-		if isClosed(x.Over()) && !a.serverGone(err) {
+		if IsClosed(x.Over()) && !a.serverGone(err) {
 			return err // the op knows why
 		}
 		next, err := a.judge(x, err, began)
@@ -158,7 +158,7 @@ func (a *Loop) Run(x Request, first error, took time.Duration) error {
 		if !a.sleep(x) {
 			return err
 		}
-		if isClosed(a.env.Ended) {
+		if IsClosed(a.env.Ended) {
 			return fmt.Errorf("%w; %w", a.env.EndError(), err)
 		}
 	}
@@ -261,7 +261,7 @@ func (a *Loop) classify(err error) (code wire.Code, repeat bool, _ error) {
 // shardMayMove reports whether a failed attempt may succeed at another server, perhaps one that the
 // scheduler has yet to choose.
 func (a *Loop) shardMayMove(err error) bool {
-	if !a.env.Movable() || isClosed(a.env.Ended) {
+	if !a.env.Movable() || IsClosed(a.env.Ended) {
 		return false
 	}
 	var r *transport.Refusal
@@ -306,8 +306,8 @@ func (a *Loop) awaitEnd(x Request, err error) error {
 	return err
 }
 
-// isClosed reports whether a channel that nothing is sent on is closed.
-func isClosed(c <-chan struct{}) bool {
+// IsClosed reports whether a channel that nothing is sent on is closed.
+func IsClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
