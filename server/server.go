@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/servernode"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/shardserver"
 )
@@ -70,6 +71,6 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("server: %w", err)
 	}
 	job.Logger = cfg.Logger
-	return shardserver.Run(ctx, job, shardserver.Config{MaxShards: cfg.MaxShards, MaxBytes: cfg.MaxBytes, MaxWait: cfg.MaxWait,
+	return servernode.Run(ctx, job, shardserver.Config{MaxShards: cfg.MaxShards, MaxBytes: cfg.MaxBytes, MaxWait: cfg.MaxWait,
 		ExplainAfter: cfg.ExplainAfter, CatchUp: cfg.CatchUp, Logger: cfg.Logger})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/member/servernode"
 	"github.com/paragon-train/paragon/internal/store/shardserver"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/testing/countmodel"
@@ -119,7 +120,7 @@ func process() error {
 	case cluster.Scheduler:
 		return scheduler.Run(ctx, scheduler.Config{Config: cfg, Ready: func(addr string) { _ = out.Encode(event{Address: addr}) }})
 	case cluster.Server:
-		return shardserver.Run(ctx, cfg, shardserver.Config{})
+		return servernode.Run(ctx, cfg, shardserver.Config{})
 	}
 	slog.SetDefault(cfg.Logger)
 	return train(ctx, cfg, &s, out)

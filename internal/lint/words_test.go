@@ -76,7 +76,7 @@ var names = []struct{ name, instead string }{
 var membershipNames = map[string]string{"view": "membership", "term": "generation"}
 
 // membershipFolders are the folders that deal with memberships.
-var membershipFolders = []string{"internal/member/cluster", "internal/store/shardserver", "internal/store/shard", "kvstore", "internal/member/scheduler", "schedulernode", "server", "worker"}
+var membershipFolders = []string{"internal/member/cluster", "internal/member/servernode", "internal/store/shardserver", "internal/store/shard", "kvstore", "internal/member/scheduler", "schedulernode", "server", "worker"}
 
 // A finding is a word that must not come back.
 type finding struct{ at, text, instead string }

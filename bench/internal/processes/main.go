@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/member/servernode"
 	"github.com/paragon-train/paragon/internal/store/shardserver"
 )
 
@@ -36,7 +37,7 @@ func Main(level slog.Level, prepare func(cfg *cluster.Config) error, worker func
 	case cluster.Scheduler:
 		return scheduler.Run(ctx, scheduler.Config{Config: cfg, Ready: func(addr string) { fmt.Println(addr) }})
 	case cluster.Server:
-		return shardserver.Run(ctx, cfg, shardserver.Config{})
+		return servernode.Run(ctx, cfg, shardserver.Config{})
 	}
 	return worker(ctx, cfg)
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/paragon-train/paragon/internal/testing/imports"
 )
 
 // Lengths in pixels: of a box's title, of a line of its contents, between the boxes of two floors,
@@ -38,7 +36,7 @@ type floorPlan struct {
 }
 
 // drawPackages draws the rooms in floors, with an arrow for each import that does not follow from
-// others, and a broken one for each that runs back up.
+// others.
 func drawPackages(imported map[string][]string) []byte {
 	g := reduce(fold(imported))
 	plan := &floorPlan{contents: contents(within(imported))}
@@ -52,13 +50,9 @@ func drawPackages(imported map[string][]string) []byte {
 			}
 		}
 	}
-	width := plan.width()
-	for _, e := range imports.Exceptions() {
-		width = max(width, plan.drawException(e))
-	}
 	plan.drawLegend()
 	last := len(plan.rows) - 1
-	return plan.svg.bytes(width+gap, plan.y[last]+plan.height[last]+gap, "The packages of Paragon, and what each imports")
+	return plan.svg.bytes(plan.width()+gap, plan.y[last]+plan.height[last]+gap, "The packages of Paragon, and what each imports")
 }
 
 // contents breaks each list of packages into lines.
@@ -146,34 +140,6 @@ func (f *floorPlan) drawRoom(p *place, y, height float64) {
 	}
 }
 
-// drawException draws an import that runs back up, at the right of both rooms. It returns where the
-// drawing ends.
-func (f *floorPlan) drawException(e imports.Exception) float64 {
-	from, fromY := f.find(nodeOf(e.From))
-	to, toY := f.find(nodeOf(e.To))
-	x1, x2 := from.x+from.width/2, to.x+to.width/2
-	bend := max(x1, x2) + 46
-	f.svg.add(`<path d="M%.0f,%.0f C%.0f,%.0[2]f %.0[3]f,%.0[4]f %.0[5]f,%.0[4]f" fill="none" stroke="%[6]s" stroke-width="1.5" stroke-dasharray="5 4" marker-end="url(#back)"/>`,
-		x1, fromY, bend, toY, x2, back)
-	text := e.From[strings.LastIndex(e.From, "/")+1:] + " → " + e.To[strings.LastIndex(e.To, "/")+1:]
-
-	// Other arrows may pass behind the text: a white rim keeps it readable.
-	f.svg.text(bend-6, (fromY+toY)/2+4, "font-size:11px;text-anchor:start;paint-order:stroke;stroke:white;stroke-width:5px;fill:"+back, text)
-	return bend + float64(len(text)*charWidth*5/6)
-}
-
-// find returns a room's place, and the height of its middle.
-func (f *floorPlan) find(room string) (*place, float64) {
-	for i, row := range f.rows {
-		for _, p := range row {
-			if p.node == room {
-				return p, f.y[i] + f.height[i]/2
-			}
-		}
-	}
-	panic("pictures: no room " + room)
-}
-
 func (f *floorPlan) drawLegend() {
 	x := float64(gap)
 	for _, l := range []struct{ fill, text string }{{command, "command"}, {public, "public packages"}, {internal, "internal packages"}} {
@@ -181,7 +147,7 @@ func (f *floorPlan) drawLegend() {
 		f.svg.text(x+32, 28, "text-anchor:start", l.text)
 		x += float64((charWidth+1)*len(l.text)) + 56
 	}
-	f.svg.text(gap, 52, small+";text-anchor:start", "Arrows: imports that do not follow from other arrows. Broken: imports that run back up. Small: packages within.")
+	f.svg.text(gap, 52, small+";text-anchor:start", "Arrows: imports that do not follow from other arrows. Small: packages within.")
 }
 
 func colour(room string) string {

@@ -29,7 +29,7 @@ func floors(g graph) map[string]int {
 	return all
 }
 
-// fold makes the graph of rooms. Imports that run back up are left out.
+// fold makes the graph of rooms.
 func fold(imported map[string][]string) graph {
 	g := graph{}
 	for pkg, list := range imported {
@@ -40,7 +40,7 @@ func fold(imported map[string][]string) graph {
 		g[from] = slices.Concat(g[from])
 		for _, p := range list {
 			to := nodeOf(p)
-			if to != "" && to != from && !slices.Contains(g[from], to) && !slices.Contains(imports.Exceptions(), imports.Exception{From: pkg, To: p}) {
+			if to != "" && to != from && !slices.Contains(g[from], to) {
 				g[from] = append(g[from], to)
 			}
 		}

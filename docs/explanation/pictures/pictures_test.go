@@ -52,16 +52,6 @@ func TestArrowsThatFollowAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestImportsThatRunBackUpAreNoArrows(t *testing.T) {
-	imported := map[string][]string{
-		"internal/store/shardserver": {"internal/member/cluster"}, "internal/member/cluster": {"internal/store/wire"}, "internal/store/wire": nil,
-	}
-	want := graph{"internal/store": nil, "internal/member": {"internal/store"}}
-	if diff := cmp.Diff(want, fold(imported)); diff != "" {
-		t.Errorf("arrows (-want +got):\n%s", diff)
-	}
-}
-
 // Whatever the graph is, arrows point down from one layer to the next, and boxes of a layer do not
 // overlap.
 func TestLayersAreBelowEachOther(t *testing.T) {

@@ -6,14 +6,12 @@ import (
 	"strings"
 )
 
-// Colours of public packages, internal ones and commands, of lines, of arrows that run back up, and
-// of text.
+// Colours of public packages, internal ones and commands, of lines, and of text.
 const (
 	public   = "#cfe3fa"
 	internal = "#eceff2"
 	command  = "#fbe3b4"
 	line     = "#7a8694"
-	back     = "#b8442c"
 	ink      = "#1b2733"
 	faint    = "#5a6672"
 )
@@ -42,10 +40,10 @@ func (s *svg) text(x, y float64, style, text string) {
 func (s *svg) bytes(width, height float64, title string) []byte {
 	return fmt.Appendf(nil, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0[1]f" height="%.0[2]f" viewBox="0 0 %.0[1]f %.0[2]f" font-family="Helvetica, Arial, sans-serif" font-size="13" text-anchor="middle" fill="%[3]s">
 <title>%[4]s</title>
-<defs>%[5]s%[6]s</defs>
+<defs>%[5]s</defs>
 <rect width="%.0[1]f" height="%.0[2]f" fill="white"/>
-%[7]s</svg>
-`, width, height, ink, html.EscapeString(title), arrowhead("arrow", line), arrowhead("back", back), s.body.String())
+%[6]s</svg>
+`, width, height, ink, html.EscapeString(title), arrowhead("arrow", line), s.body.String())
 }
 
 // arrowhead defines the end of an arrow. Its size does not depend on the width of the line.

@@ -367,7 +367,7 @@ func (s *Server) installLocked(at shardID, x *incomingShard) error {
 	if s.incoming[at] != x {
 		return refuse(wire.CodeGap, "fill part: %v: fill %d was cancelled", x.cfg, x.number)
 	}
-	assigned, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank()))
+	assigned, ok := s.placement.assignmentOf(at, s.peers.Rank())
 	if !ok || assigned.role != backup || assigned.other != x.from {
 		return refuse(wire.CodeMoved, "fill part: %v: node %d is not its primary in placement %d", x.cfg, x.from, s.placement.number)
 	}

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -14,10 +13,10 @@ import (
 // lonely is the place of server 1, node 2, in a job in which others are out of reach.
 type lonely struct{ places wire.Places }
 
-func (l *lonely) ID() cluster.NodeID { return 2 }
-func (l *lonely) Rank() cluster.Rank { return 1 }
-func (l *lonely) Server(cluster.Rank) (transport.Caller, string, error) {
-	return nil, "", cluster.ErrNoServer
+func (l *lonely) ID() uint64   { return 2 }
+func (l *lonely) Rank() uint32 { return 1 }
+func (l *lonely) Server(rank uint32) (transport.Caller, error) {
+	return nil, fmt.Errorf("no server of rank %d", rank)
 }
 func (l *lonely) Places(context.Context, uint64) (wire.Places, error) { return l.places, nil }
 func (l *lonely) Filled(ctx context.Context, m wire.Filled) error     { return nil }
@@ -29,17 +28,13 @@ func newBackup(t *testing.T) (r *rig, place func(placement uint64, server, backu
 	r = newRig(t, 1)
 	peers := &lonely{}
 	r.s.SetPeers(t.Context(), peers)
-	t.Cleanup(func() { r.s.replicator.close() })
+	t.Cleanup(func() { r.s.Close() })
 	place = func(placement uint64, server, backup uint32) {
 		t.Helper()
 		peers.places = wire.Places{Placement: placement, Next: 8, Keys: 8, Places: []wire.Place{{Key: 7, Server: server, Backup: backup}}}
 		m := wire.Membership{Generation: 1, Phase: wire.PhaseRunning, Placement: placement, Nodes: []wire.Member{
 			{Node: 1, Role: wire.RoleServer}, {Node: 2, Role: wire.RoleServer, Rank: 1}, {Node: 10, Role: wire.RoleWorker}}}
-		p, err := r.s.readPlacement(t.Context(), &m)
-		if err == nil {
-			err = r.s.setMembership(m, p)
-		}
-		if err != nil {
+		if err := r.s.Follow(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +55,7 @@ func TestAPromotedServerStartsFewGoroutines(t *testing.T) {
 	r := newRig(t, 1)
 	peers := &lonely{}
 	r.s.SetPeers(t.Context(), peers)
-	defer r.s.replicator.close()
+	defer r.s.Close()
 	const keys = 3 * maxFillers
 	place := func(placement uint64, server, backup uint32) {
 		t.Helper()
@@ -70,11 +65,7 @@ func TestAPromotedServerStartsFewGoroutines(t *testing.T) {
 		}
 		m := wire.Membership{Generation: 1, Phase: wire.PhaseRunning, Placement: placement, Nodes: []wire.Member{
 			{Node: 1, Role: wire.RoleServer}, {Node: 2, Role: wire.RoleServer, Rank: 1}, {Node: 3, Role: wire.RoleServer, Rank: 2}, {Node: 10, Role: wire.RoleWorker}}}
-		p, err := r.s.readPlacement(t.Context(), &m)
-		if err == nil {
-			err = r.s.setMembership(m, p)
-		}
-		if err != nil {
+		if err := r.s.Follow(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,13 +30,12 @@ type Config struct {
 	CatchUp time.Duration
 
 	// Recorder gets what the server measures of its shards: rounds, waits, memory, and blame.
-	// Nil: nothing is measured. Run sets it to the node's.
+	// Nil: nothing is measured.
 	Recorder *telemetry.Recorder
-	// Trace gets the spans of rounds, contributions and answers. Nil: none. Run sets it to the
-	// node's.
+	// Trace gets the spans of rounds, contributions and answers. Nil: none.
 	Trace *trace.Recorder
 
-	// Logger is by default the Logger of Run's cluster.Config, else slog.Default().
+	// Logger is by default slog.Default().
 	Logger *slog.Logger
 }
 

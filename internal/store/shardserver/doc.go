@@ -4,9 +4,9 @@
 //
 // A Server holds the shards and is a transport.Handler: it routes each request to the shard that it
 // names, and waits if the answer must wait. A waiting request holds a goroutine and no lock;
-// different shards work concurrently and never wait for each other. Run joins a job with a Server
-// and serves until the job ends. A Local is a Server for workers of its own process, without
-// frames.
+// different shards work concurrently and never wait for each other. Package servernode joins a job
+// with a Server and serves until the job ends. A Local is a Server for workers of its own process,
+// without frames.
 //
 // # Memory
 //

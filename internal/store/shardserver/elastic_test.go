@@ -1,16 +1,12 @@
 package shardserver
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"math"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
@@ -120,62 +116,36 @@ func TestAJoiningWorkerDoesNotChooseTheOptimizer(t *testing.T) {
 	r.refused(guarded, nil, wire.CodeMalformed)
 }
 
-// told is a scheduler that hears what lost workers counted.
-type told struct {
-	mu       sync.Mutex
-	examples map[cluster.NodeID]uint64
-	deaf     int // so many are not heard
-}
-
-func (x *told) ReportLostExamples(_ context.Context, _ uint64, lost cluster.NodeID, examples uint64) error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.deaf > 0 {
-		x.deaf--
-		return errors.New("out of reach")
+// What a lost worker counted is the least over the shards whose contributions count examples. It is
+// kept as long as the scheduler asks for it, and then forgotten.
+func TestTheExamplesOfALostWorkerAreKeptUntilTheyAreCounted(t *testing.T) {
+	r := newRig(t, 2)
+	if got := r.s.ExamplesOf(11); got != math.MaxUint64 {
+		t.Errorf("a server without shards: got %d examples, want MaxUint64", got)
 	}
-	x.examples[lost] += 1000 + examples // twice would show
-	return nil
-}
-
-// What a lost worker counted is the least over the shards whose contributions count examples; the
-// scheduler hears it once, however often it asks, and when nobody asks any more it is forgotten.
-func TestLostWorkersAreSettled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, 2)
-		x := &told{examples: map[cluster.NodeID]uint64{}, deaf: 2}
-		settling := newLossReporter(t.Context(), r.s, x)
-		defer settling.close()
-		if got := r.s.ExamplesOf(11); got != math.MaxUint64 {
-			t.Errorf("a server without shards: got %d examples, want MaxUint64", got)
+	r.init(0, 0)
+	r.init(1, 0)
+	r.init(2, 0)
+	send := func(rank int, key, round, examples uint64, counts bool) {
+		m, b := push(rank, key, round, 1)
+		m.Examples, m.Counted = examples, counts
+		r.must(m, b)
+	}
+	send(1, 0, 0, 32, true)
+	send(1, 0, 1, 32, true)
+	send(1, 1, 0, 32, true)
+	send(1, 2, 0, 1, false) // a flag
+	lose := wire.Membership{Change: 1, LostToCount: []uint64{11}}
+	for generation := range uint64(3) {
+		r.setMembers(2+generation, lose, []uint64{10})
+		if got := r.s.ExamplesOf(11); got != 32 {
+			t.Errorf("generation %d: got %d examples, want 32", 2+generation, got)
 		}
-		r.init(0, 0)
-		r.init(1, 0)
-		r.init(2, 0)
-		send := func(rank int, key, round, examples uint64, counts bool) {
-			m, b := push(rank, key, round, 1)
-			m.Examples, m.Counted = examples, counts
-			r.must(m, b)
-		}
-		send(1, 0, 0, 32, true)
-		send(1, 0, 1, 32, true)
-		send(1, 1, 0, 32, true)
-		send(1, 2, 0, 1, false) // a flag
-		lose := wire.Membership{Change: 1, LostToCount: []uint64{11}}
-		for generation := range uint64(3) {
-			r.setMembers(2+generation, lose, []uint64{10})
-			settling.report(1, lose.LostToCount)
-		}
-		settling.sends.Wait()
-		if got := x.examples[11]; got != 1032 {
-			t.Errorf("got %d, want 1032: 32 examples, told once", got)
-		}
-		r.setMembers(5, wire.Membership{}, []uint64{10})
-		settling.report(1, nil)
-		if got := r.s.ExamplesOf(11); got != 0 {
-			t.Errorf("after it was settled: got %d, want 0", got)
-		}
-	})
+	}
+	r.setMembers(5, wire.Membership{}, []uint64{10})
+	if got := r.s.ExamplesOf(11); got != 0 {
+		t.Errorf("after it was counted: got %d, want 0", got)
+	}
 }
 
 // The log has a line for each worker and second, with rank, host, key and step, and says how many

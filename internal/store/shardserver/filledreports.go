@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -69,7 +69,7 @@ func (f *filledReports) send(k *replicator) {
 		}
 		for i := range list {
 			r, err := &list[i], err
-			if errors.Is(err, cluster.ErrMoved) && len(list) > 1 {
+			if hasMoved(err) && len(list) > 1 {
 				// One of the shards has moved: each is reported by itself.
 				err = r.reportFilled(k, r.assignment, true)
 			}
@@ -81,6 +81,12 @@ func (f *filledReports) send(k *replicator) {
 			}
 		}
 	}
+}
+
+// hasMoved reports whether a request was refused because a shard is at other servers now.
+func hasMoved(err error) bool {
+	var refusal *transport.Refusal
+	return errors.As(err, &refusal) && refusal.Code == wire.CodeMoved
 }
 
 // take takes reports of one placement; none: nothing waits, and the next report starts another

@@ -2,24 +2,34 @@ package shardserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Peers is what a server with backups needs of its membership in a job: a *cluster.Node, which
-// documents the methods.
+// Peers is what a server with backups needs of its membership in a job. The methods may be called
+// concurrently.
 type Peers interface {
-	ID() cluster.NodeID
-	Rank() cluster.Rank
-	Server(rank cluster.Rank) (transport.Caller, string, error)
+	// ID is this server's node, and Rank its rank, which may change with the membership.
+	ID() uint64
+	Rank() uint32
+
+	// Server returns the Caller to the server of a rank, which belongs to the Peers.
+	Server(rank uint32) (transport.Caller, error)
+
+	// Places asks the scheduler where the shards of keys are, beginning with key from. The answer
+	// is of one placement.
 	Places(ctx context.Context, from uint64) (wire.Places, error)
+
+	// Filled reports to the scheduler that backups have the whole state, or no longer have it. A
+	// refusal with CodeMoved says that another server is the backup or the primary of one of the
+	// shards now.
 	Filled(ctx context.Context, m wire.Filled) error
 }
 
@@ -214,14 +224,36 @@ func (st *replicaState) awaitSynced() (synced chan struct{}, now bool) {
 	return st.synced, st.synced == alwaysSynced
 }
 
+// ErrPlacement says that the placement that belongs to a membership could not be read: it has
+// changed again, or the scheduler is out of reach.
+var ErrPlacement = errors.New("server: the placement of shards is not known")
+
+// Follow is SetMembership in a job that may have backups: it first reads the placement that belongs
+// to the membership. If that fails nothing has changed, and ErrPlacement is in the error's chain.
+func (s *Server) Follow(ctx context.Context, m wire.Membership) error {
+	p, err := s.readPlacement(ctx, &m)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPlacement, err)
+	}
+	return s.setMembership(m, p)
+}
+
 // hasBackups reports whether the job's shards have backups, and so may move.
 func (v *membership) hasBackups() bool { return v.placement > 0 }
 
 // SetPeers gives the server access to the other servers; ctx bounds its requests to them. Without
-// it no shard has a backup. It must be called before the first request.
+// it no shard has a backup. It must be called before the first request, and Close after the last.
 func (s *Server) SetPeers(ctx context.Context, peers Peers) {
 	s.peers = peers
 	s.replicator = newReplicator(ctx)
+}
+
+// Close ends what the server does at the other servers; without peers that is nothing. It returns
+// when all of the server's goroutines have ended.
+func (s *Server) Close() {
+	if s.replicator != nil {
+		s.replicator.close()
+	}
 }
 
 // assignmentOf returns this server's assignment for a shard. It asks the scheduler if the key is
@@ -236,7 +268,7 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 		var x assignment
 		known := false
 		if p != nil {
-			x, known = p.assignmentOf(at, uint32(s.peers.Rank()))
+			x, known = p.assignmentOf(at, s.peers.Rank())
 			last = last || at.key < p.known()
 		}
 		s.mu.RUnlock()
@@ -351,7 +383,7 @@ func (s *Server) setPlacement(p *placement) {
 	s.placement, s.serves = p, 0
 	var over, without int
 	for at, e := range s.entries {
-		x, ok := p.assignmentOf(at, uint32(s.peers.Rank()))
+		x, ok := p.assignmentOf(at, s.peers.Rank())
 		if !ok {
 			x = assignment{number: p.number, role: elsewhere, rank: wire.NoServer}
 		}
@@ -375,7 +407,7 @@ func (s *Server) setPlacement(p *placement) {
 		}
 	}
 	for at, staged := range s.incoming {
-		if x, ok := p.assignmentOf(at, uint32(s.peers.Rank())); !ok || x.role != backup || x.other != staged.from {
+		if x, ok := p.assignmentOf(at, s.peers.Rank()); !ok || x.role != backup || x.other != staged.from {
 			s.dropIncoming(at)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -325,12 +324,12 @@ func (j *replication) number() uint64 {
 }
 
 func (s *Server) copyOf(e *entry, x assignment) wire.Copy {
-	return wire.Copy{Generation: s.membership.Load().generation, Node: uint64(s.peers.ID()), Placement: x.number, Key: e.cfg.Key, Shard: e.cfg.Index}
+	return wire.Copy{Generation: s.membership.Load().generation, Node: s.peers.ID(), Placement: x.number, Key: e.cfg.Key, Shard: e.cfg.Index}
 }
 
 // send sends one request to the backup.
 func (j *replication) send(k *replicator, x assignment, m wire.Message, payload ...[]byte) error {
-	peer, _, err := j.s.peers.Server(cluster.Rank(x.rank))
+	peer, err := j.s.peers.Server(x.rank)
 	if err != nil {
 		return err
 	}
@@ -434,12 +433,8 @@ func (r *replicated) syncedLocked(backupNumber uint64) {
 
 // reportFilled tells the scheduler whether the backup has the whole state.
 func (r *replicated) reportFilled(k *replicator, x assignment, ok bool) error {
-	err := r.s.peers.Filled(k.ctx, wire.Filled{Placement: x.number, OK: ok,
+	return r.s.peers.Filled(k.ctx, wire.Filled{Placement: x.number, OK: ok,
 		Shards: []wire.FilledShard{{Key: r.at.key, Shard: r.at.index, Backup: x.other}}})
-	if errors.Is(err, cluster.ErrMoved) {
-		return fmt.Errorf("%w: %w", err, &transport.Refusal{Code: wire.CodeMoved})
-	}
-	return err
 }
 
 // detach makes the shard go on without a backup that refuses it. It tells the scheduler first, so

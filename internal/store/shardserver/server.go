@@ -112,6 +112,10 @@ func (s *Server) Fail(reason string) {
 	close(s.done)
 }
 
+// Sweep frees memory that was not used since the last call, such as that of shards that have moved
+// to other servers.
+func (s *Server) Sweep() { s.pool.Sweep() }
+
 // Rounds returns how many rounds the busiest shard has been pushed to.
 func (s *Server) Rounds() uint64 { return s.rounds.Load() }
 

@@ -12,7 +12,7 @@ type Room struct {
 }
 
 // Floors are the rooms of the picture from the top down. A room may import those of the floors
-// below it, and none of its own floor or above but for the Exceptions.
+// below it, and none of its own floor or above.
 func Floors() [][]Room {
 	return [][]Room{
 		{{"examples, bench", []string{"examples", "bench"}}, {"launch", []string{"launch"}}},
@@ -36,17 +36,6 @@ func Floors() [][]Room {
 		{{"internal/compute", []string{"internal/compute"}}},
 		{{"internal/observe", []string{"internal/observe"}}},
 		{{"internal/files", []string{"internal/files"}}},
-	}
-}
-
-// An Exception is an import that runs back up, from one package to another.
-type Exception struct{ From, To string }
-
-// Exceptions lists the imports that run back up.
-func Exceptions() []Exception {
-	return []Exception{
-		// A server is a member like any other node, and its shards belong to the store.
-		{"internal/store/shardserver", "internal/member/cluster"},
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/member/servernode"
 	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/identity"
 	"github.com/paragon-train/paragon/internal/store/shardserver"
@@ -159,7 +160,7 @@ func (j *Job) StartServer(rank int) {
 	j.servers[rank] = p
 	j.run(ctx, func(ctx context.Context) error {
 		defer close(ended)
-		return shardserver.Run(ctx, own, sc)
+		return servernode.Run(ctx, own, sc)
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/internal/member/servernode"
 	"github.com/paragon-train/paragon/internal/store/shardserver"
 	"github.com/paragon-train/paragon/internal/testing/faultnet"
 )
@@ -182,7 +183,7 @@ func (j *job) startServer(rank int, joining bool) {
 	j.start(fmt.Sprint("server", rank), func(ctx context.Context, n *node) error {
 		cfg := j.config(n, cluster.Server, rank)
 		cfg.Joining = joining
-		return shardserver.Run(ctx, cfg, shardserver.Config{})
+		return servernode.Run(ctx, cfg, shardserver.Config{})
 	})
 }
 

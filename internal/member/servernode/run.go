@@ -1,9 +1,18 @@
-package shardserver
+// Package servernode takes part in a job as a server: it registers with the scheduler, serves the
+// shards of package shardserver to the workers, and follows the membership until the job ends.
+//
+// The shards know nothing of the membership's protocol, and the protocol nothing of shards. What is
+// between them is here: each membership that the scheduler sends is read with the placement of
+// shards that belongs to it, and then given to the shards; what lost workers have contributed is
+// reported back.
+package servernode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +20,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/store/shardserver"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -18,16 +28,13 @@ import (
 // Run joins a job as a server, which sets the role, and serves until the job has ended: nil if it
 // finished, else why it failed. When ctx ends first, the server leaves, which fails the job, and
 // Run returns ctx's cause.
-func Run(ctx context.Context, job cluster.Config, cfg Config) error {
-	if cfg.Logger == nil {
-		cfg.Logger = job.Logger
-	}
-	cfg = cfg.withDefaults()
+//
+// Run sets the Recorder and the Trace of cfg to the node's. Its Logger is by default the job's.
+func Run(ctx context.Context, job cluster.Config, cfg shardserver.Config) error {
+	cfg.Logger = cmp.Or(cfg.Logger, job.Logger, joblog.Process())
 	job.Role = cluster.Server
-	if job.Recorder == nil {
-		job.Recorder = new(telemetry.Recorder)
-		// Connections take the recorder when they are made.
-	}
+	// Connections take the recorder when they are made.
+	job.Recorder = cmp.Or(job.Recorder, new(telemetry.Recorder))
 	ln, addr, err := cluster.Listen(ctx, job)
 	if err != nil {
 		return fmt.Errorf("server: %w", err)
@@ -45,9 +52,9 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	defer node.Close()
 
 	cfg.Recorder, cfg.Trace = job.Recorder, node.Trace()
-	s := New(cfg)
-	s.SetPeers(context.WithoutCancel(ctx), node)
-	defer s.replicator.close()
+	s := shardserver.New(cfg)
+	s.SetPeers(context.WithoutCancel(ctx), peers{node})
+	defer s.Close()
 	tc := job.Transport()
 	tc.Logger = cfg.Logger
 	ts := transport.NewServer(ln, s, tc)
@@ -57,7 +64,8 @@ func Run(ctx context.Context, job cluster.Config, cfg Config) error {
 	defer serving.Wait()
 	defer ts.Close()
 
-	err = s.followMembership(ctx, node, served)
+	f := &follower{server: s, node: node, logger: cfg.Logger, served: served}
+	err = f.follow(ctx)
 	s.Fail(reasonOf(err))
 	// Waiting requests are answered with the reason; workers close their connections when they
 	// end.
@@ -80,29 +88,43 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// followMembership keeps the membership up to date until the job ends.
-func (s *Server) followMembership(ctx context.Context, node *cluster.Node, served chan error) error {
-	f := &follower{s: s, node: node, served: served, progress: time.NewTicker(time.Second), sweep: time.NewTicker(sweepEvery)}
+// A follower keeps a server's membership up to date until the job ends.
+type follower struct {
+	server *shardserver.Server
+	node   *cluster.Node
+	logger *slog.Logger
+	// served gets the result of the transport's Serve.
+	served <-chan error
+
+	// progress and sweep say when what they are named for is due.
+	progress, sweep *time.Ticker
+}
+
+// follow returns when the job has ended for this server: nil if it finished, or if it has removed
+// the server.
+func (f *follower) follow(ctx context.Context) error {
+	f.progress, f.sweep = time.NewTicker(time.Second), time.NewTicker(sweepEvery)
 	defer f.progress.Stop()
 	defer f.sweep.Stop()
-	losses := newLossReporter(ctx, s, node)
+	losses := newLossReporter(ctx, f.node, f.server.ExamplesOf, f.logger)
 	defer losses.close()
 	for {
-		changed := node.Changed()
-		m := node.Membership()
-		if m.Phase == wire.PhaseRunning && !slices.ContainsFunc(m.Nodes, func(n wire.Member) bool { return n.Node == uint64(node.ID()) }) {
-			s.leaveRemoved(ctx, node)
+		// The channel comes first, so that no membership after the one that is read is missed.
+		changed := f.node.Changed()
+		m := f.node.Membership()
+		if m.Phase == wire.PhaseRunning && !slices.ContainsFunc(m.Nodes, func(n wire.Member) bool { return n.Node == uint64(f.node.ID()) }) {
+			f.leaveRemoved(ctx)
 			return nil
 		}
 		var soon <-chan time.Time
 		if m.Phase > wire.PhaseRunning {
 			// The job is ending: Done will be closed, and no further round may close.
 			changed = nil
-		} else if p, err := s.readPlacement(ctx, &m); err != nil {
+		} else if err := f.server.Follow(ctx, m); errors.Is(err, shardserver.ErrPlacement) {
 			// A newer membership is about to arrive, or the job has ended.
 			soon = time.After(placementPause)
-		} else if err := s.setMembership(m, p); err != nil {
-			s.leave(node, err)
+		} else if err != nil {
+			f.leave(err)
 			return err
 		} else {
 			losses.report(m.Placement, m.LostToCount)
@@ -111,14 +133,6 @@ func (s *Server) followMembership(ctx context.Context, node *cluster.Node, serve
 			return err
 		}
 	}
-}
-
-// A follower waits for what a server's shell reacts to between two memberships.
-type follower struct {
-	s               *Server
-	node            *cluster.Node
-	served          chan error
-	progress, sweep *time.Ticker
 }
 
 // await returns when the membership is to be read again, or when the server is over, with why.
@@ -130,9 +144,9 @@ func (f *follower) await(ctx context.Context, changed <-chan struct{}, soon <-ch
 		case <-soon:
 			return false, nil
 		case <-f.progress.C:
-			f.node.Progress(f.s.Rounds(), 0)
+			f.node.Progress(f.server.Rounds(), 0)
 		case <-f.sweep.C:
-			f.s.pool.Sweep()
+			f.server.Sweep()
 		case <-f.node.Done():
 			if err := f.node.Err(); err != nil {
 				return true, fmt.Errorf("server %d: %w", f.node.Rank(), err)
@@ -142,23 +156,13 @@ func (f *follower) await(ctx context.Context, changed <-chan struct{}, soon <-ch
 			if err == nil {
 				err = fmt.Errorf("server %d: its listener was closed", f.node.Rank())
 			}
-			f.s.leave(f.node, err)
+			f.leave(err)
 			return true, err
 		case <-ctx.Done():
 			err := context.Cause(ctx)
-			f.s.leave(f.node, err)
+			f.leave(err)
 			return true, fmt.Errorf("server %d: %w", f.node.Rank(), err)
 		}
-	}
-}
-
-// leaveRemoved leaves a job that has removed this server and given its shards to others.
-func (s *Server) leaveRemoved(ctx context.Context, node *cluster.Node) {
-	s.cfg.Logger.Info("server: removed from the job as requested; other servers have its shards", joblog.NodeLeft.With())
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	if err := node.Leave(ctx, true, "removed"); err != nil {
-		s.cfg.Logger.Warn("server: leave", "err", err)
 	}
 }
 
@@ -170,11 +174,38 @@ const sweepEvery = 10 * time.Second
 // meanwhile, so it is short.
 const placementPause = 20 * time.Millisecond
 
-// leave tells the scheduler, within a second, that this server ends.
-func (s *Server) leave(node *cluster.Node, why error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+// leaveRemoved leaves a job that has removed this server and given its shards to others.
+func (f *follower) leaveRemoved(ctx context.Context) {
+	f.logger.Info("server: removed from the job as requested; other servers have its shards", joblog.NodeLeft.With())
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if err := node.Leave(ctx, false, fmt.Sprintf("server %d ends: %v", node.Rank(), why)); err != nil {
-		s.cfg.Logger.Warn("server: leave", "err", err)
+	if err := f.node.Leave(ctx, true, "removed"); err != nil {
+		f.logger.Warn("server: leave", "err", err)
 	}
 }
+
+// leave tells the scheduler, within a second, that this server ends.
+func (f *follower) leave(why error) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := f.node.Leave(ctx, false, fmt.Sprintf("server %d ends: %v", f.node.Rank(), why)); err != nil {
+		f.logger.Warn("server: leave", "err", err)
+	}
+}
+
+// peers are the other servers of a node's job, as a shardserver.Peers.
+type peers struct{ node *cluster.Node }
+
+func (p peers) ID() uint64   { return uint64(p.node.ID()) }
+func (p peers) Rank() uint32 { return uint32(p.node.Rank()) }
+
+func (p peers) Server(rank uint32) (transport.Caller, error) {
+	c, _, err := p.node.Server(cluster.Rank(rank))
+	return c, err
+}
+
+func (p peers) Places(ctx context.Context, from uint64) (wire.Places, error) {
+	return p.node.Places(ctx, from)
+}
+
+func (p peers) Filled(ctx context.Context, m wire.Filled) error { return p.node.Filled(ctx, m) }

@@ -1,9 +1,10 @@
-package shardserver_test
+package servernode_test
 
 import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,15 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/kvstore"
 )
+
+// each calls f with all stores at the same time.
+func each(stores []kvstore.Store, f func(kv kvstore.Store)) {
+	var wg sync.WaitGroup
+	for _, kv := range stores {
+		wg.Go(func() { f(kv) })
+	}
+	wg.Wait()
+}
 
 func TestRunEndsWithTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

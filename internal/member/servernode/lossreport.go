@@ -1,7 +1,8 @@
-package shardserver
+package servernode
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -14,27 +15,31 @@ type countReceiver interface {
 }
 
 // A lossReporter reports to the scheduler how many examples of each lost worker this server's
-// shards have, once for each worker.
+// shards have, once for each worker under each placement.
 type lossReporter struct {
-	s      *Server
-	node   countReceiver
+	scheduler countReceiver
+	// examplesOf returns how many examples of a node the shards have.
+	examplesOf func(node uint64) uint64
+	logger     *slog.Logger
+
 	ctx    context.Context
 	cancel context.CancelFunc
-	// reported are the lost workers that were reported or are being reported.
-	reported map[uint64]bool
-	// placement is that of these reports.
+	// sends has the goroutines that report.
+	sends sync.WaitGroup
+
+	// reported are the lost workers that were reported or are being reported under placement.
+	reported  map[uint64]bool
 	placement uint64
-	sends     sync.WaitGroup
 }
 
-func newLossReporter(ctx context.Context, s *Server, node countReceiver) *lossReporter {
-	t := &lossReporter{s: s, node: node, reported: map[uint64]bool{}}
+func newLossReporter(ctx context.Context, scheduler countReceiver, examplesOf func(node uint64) uint64, logger *slog.Logger) *lossReporter {
+	t := &lossReporter{scheduler: scheduler, examplesOf: examplesOf, logger: logger, reported: map[uint64]bool{}}
 	t.ctx, t.cancel = context.WithCancel(ctx)
 	return t
 }
 
-// report starts reports for the lost workers in a membership's LostToCount. The shards have that
-// membership already, so their counts of these workers are final.
+// report starts reports for the lost workers in a membership's LostToCount. The shards must have
+// that membership already: only then are their counts of these workers final.
 func (t *lossReporter) report(placement uint64, lost []uint64) {
 	// Promoted shards lack contributions to open rounds, so the counts may differ.
 	if placement != t.placement {
@@ -45,7 +50,7 @@ func (t *lossReporter) report(placement uint64, lost []uint64) {
 	for _, node := range lost {
 		asked[node] = true
 		if !t.reported[node] {
-			examples := t.s.ExamplesOf(node)
+			examples := t.examplesOf(node)
 			t.sends.Go(func() { t.send(placement, node, examples) })
 		}
 	}
@@ -56,9 +61,9 @@ func (t *lossReporter) report(placement uint64, lost []uint64) {
 // send sends one report, and repeats it until the scheduler has it or the job ends.
 func (t *lossReporter) send(placement, node, examples uint64) {
 	for {
-		err := t.node.ReportLostExamples(t.ctx, placement, cluster.NodeID(node), examples)
+		err := t.scheduler.ReportLostExamples(t.ctx, placement, cluster.NodeID(node), examples)
 		if err == nil {
-			t.s.cfg.Logger.Info("server: reported the examples of a lost worker", "node", node, "examples", examples)
+			t.logger.Info("server: reported the examples of a lost worker", "node", node, "examples", examples)
 			return
 		}
 		pause := time.NewTimer(reportPause)
@@ -67,7 +72,7 @@ func (t *lossReporter) send(placement, node, examples uint64) {
 			pause.Stop()
 			return
 		case <-pause.C:
-			t.s.cfg.Logger.Warn("server: report the examples of a lost worker; trying again", "node", node, "err", err)
+			t.logger.Warn("server: report the examples of a lost worker; trying again", "node", node, "err", err)
 		}
 	}
 }
@@ -76,6 +81,7 @@ func (t *lossReporter) send(placement, node, examples uint64) {
 // urgent waits.
 const reportPause = 500 * time.Millisecond
 
+// close gives up the reports that the scheduler does not have yet.
 func (t *lossReporter) close() {
 	t.cancel()
 	t.sends.Wait()
