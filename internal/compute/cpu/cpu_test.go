@@ -18,12 +18,12 @@ import (
 func TestSplitCoversEverythingOnce(t *testing.T) {
 	p := pool.New(3)
 	defer p.Close()
-	e := &Executor{pool: p}
+	on := threads{p}
 	for _, n := range []int{1, 2, 99, 100, 101, 1000} {
 		for _, grain := range []int{1, 7, 100, 5000} {
 			var mu sync.Mutex
 			seen := make([]int, n)
-			e.split(n, grain, func(lo, hi int) {
+			on.split(n, grain, func(lo, hi int) {
 				mu.Lock()
 				defer mu.Unlock()
 				if hi-lo > grain {
@@ -90,7 +90,7 @@ func TestMomentsOfManyRows(t *testing.T) {
 		for _, c := range []int{1, 3, 64, 300} {
 			rng := rand.New(rand.NewPCG(3, 4))
 			rows := 3*rowGrain(c) + 5
-			e := &Executor{pool: p, common: &common{doubles: make([]float64, sumDoubles(rows, c))}}
+			doubles := make([]float64, sumDoubles(rows, c))
 			x := make([]float32, rows*c)
 			for i := range x {
 				x[i] = float32(test.x(rng, i/c, rows) + test.offsets[i%c%len(test.offsets)])
@@ -101,7 +101,7 @@ func TestMomentsOfManyRows(t *testing.T) {
 				}
 				f32.Move(stored, f32.Array{F32: x})
 				f32.Move(f32.Array{F32: x}, stored)
-				m := e.newMoments(stored, c)
+				m := newMoments(threads{p}, doubles, stored, c)
 				m.compute(rows)
 				for k := range c {
 					var mean, variance float64

@@ -5,6 +5,11 @@
 // the next begins. A run of ops of ours allocates nothing. Ops of gorgonia run by their Do, which
 // allocates its result, and its numbers are copied into the arena.
 //
+// Ops that compute alike are a family, a type of its own that prepares their kernels: pooling,
+// norms, convolutions. A family holds what its kernels need (a memory that places values, threads
+// that cut work, the number of examples) and knows no other family and no Executor. families lists
+// them.
+//
 // Kernels are those of packages f32 (vectors, batch normalisation) and conv (convolutions; a linear
 // layer is a convolution of 1×1 images). Work is cut into pieces whose number depends on the shapes
 // only, and sums over pieces are added in their order, so that results are the same bits for any

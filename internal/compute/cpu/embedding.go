@@ -7,9 +7,19 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
+// A lookup has the kernels of a table whose rows are read by their numbers.
+type lookup struct {
+	mem     *memory
+	threads threads
+}
+
+func (l *lookup) builders() builders {
+	return builders{plan.Embedding: l.embedding, plan.EmbeddingGrad: l.embeddingGrad}
+}
+
 // ids checks that the ids name rows of a table, and returns how to read them.
-func (e *Executor) ids(v *plan.Value, rows int) (func() (func(i int) int, error), error) {
-	read, err := e.indices(v)
+func (l *lookup) ids(v *plan.Value, rows int) (func() (func(i int) int, error), error) {
+	read, err := l.mem.indices(v)
 	if err != nil {
 		return nil, err
 	}
@@ -25,16 +35,16 @@ func (e *Executor) ids(v *plan.Value, rows int) (func() (func(i int) int, error)
 	}, nil
 }
 
-func (e *Executor) embedding(o *plan.Op) (kernel, error) {
+func (l *lookup) embedding(o *plan.Op) (kernel, error) {
 	rows, dim := o.In[0].Shape[0], o.In[0].Shape[1]
 	return kernel{bind: func() func() error {
-		y, w := e.floats(o.Out[0]), e.floats(o.In[0])
-		ids, err := e.ids(o.In[1], rows)
+		y, w := l.mem.floats(o.Out[0]), l.mem.floats(o.In[0])
+		ids, err := l.ids(o.In[1], rows)
 		if err != nil {
 			return func() error { return err }
 		}
 		var at func(i int) int
-		look := e.split(o.In[1].Len(), rowGrain(dim), func(lo, hi int) {
+		look := l.threads.split(o.In[1].Len(), rowGrain(dim), func(lo, hi int) {
 			for i := lo; i < hi; i++ {
 				id := at(i)
 				copy(y[i*dim:(i+1)*dim], w[id*dim:(id+1)*dim])
@@ -51,15 +61,15 @@ func (e *Executor) embedding(o *plan.Op) (kernel, error) {
 }
 
 // embeddingGrad adds rows in the order of the ids.
-func (e *Executor) embeddingGrad(o *plan.Op) (kernel, error) {
+func (l *lookup) embeddingGrad(o *plan.Op) (kernel, error) {
 	rows, dim := o.Out[0].Shape[0], o.Out[0].Shape[1]
 	return kernel{bind: func() func() error {
-		dw, dy := e.floats(o.Out[0]), e.floats(o.In[1])
-		ids, err := e.ids(o.In[0], rows)
+		dw, dy := l.mem.floats(o.Out[0]), l.mem.floats(o.In[1])
+		ids, err := l.ids(o.In[0], rows)
 		if err != nil {
 			return func() error { return err }
 		}
-		zero := e.split(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
+		zero := l.threads.split(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
 		n := o.In[0].Len()
 		return func() error {
 			at, err := ids()

@@ -9,15 +9,20 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// generic runs a gorgonia op by its Do, on fresh headers over our memory, since some ops reshape
+// A generic has the kernel of ops that are gorgonia's.
+type generic struct{ mem *memory }
+
+func (g *generic) builders() builders { return builders{plan.Generic: g.op} }
+
+// op runs a gorgonia op by its Do, on fresh headers over our memory, since some ops reshape
 // their arguments for a while.
-func (e *Executor) generic(o *plan.Op) (kernel, error) {
+func (g *generic) op(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
 		args := make([]func() gorgonia.Value, len(o.In))
 		for i, v := range o.In {
-			args[i] = e.value(v)
+			args[i] = g.value(v)
 		}
-		store := e.store(o.Out[0])
+		store := g.store(o.Out[0])
 		values := make([]gorgonia.Value, len(args))
 		return func() error {
 			for i, arg := range args {
@@ -33,12 +38,12 @@ func (e *Executor) generic(o *plan.Op) (kernel, error) {
 }
 
 // value returns a function that gives v as gorgonia knows it.
-func (e *Executor) value(v *plan.Value) func() gorgonia.Value {
+func (g *generic) value(v *plan.Value) func() gorgonia.Value {
 	if v.Boxed {
-		b, shape := e.box(v), v.Shape
+		b, shape := g.mem.box(v), v.Shape
 		return func() gorgonia.Value { return reshaped(*b, shape) }
 	}
-	m, shape := e.floats(v), v.Shape
+	m, shape := g.mem.floats(v), v.Shape
 	if len(shape) == 0 {
 		scalar := (*gorgonia.F32)(unsafe.Pointer(&m[0]))
 		return func() gorgonia.Value { return scalar }
@@ -60,12 +65,12 @@ func reshaped(b gorgonia.Value, shape tensor.Shape) gorgonia.Value {
 }
 
 // store returns a function that keeps the result of a Do.
-func (e *Executor) store(v *plan.Value) func(gorgonia.Value) error {
+func (g *generic) store(v *plan.Value) func(gorgonia.Value) error {
 	if v.Boxed {
-		b := e.box(v)
+		b := g.mem.box(v)
 		return func(x gorgonia.Value) error { *b = x; return nil }
 	}
-	m := e.floats(v)
+	m := g.mem.floats(v)
 	return func(x gorgonia.Value) error { return copyNumbers(m, x) }
 }
 

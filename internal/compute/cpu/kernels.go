@@ -2,83 +2,69 @@ package cpu
 
 import (
 	"fmt"
+	"maps"
 
+	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
+// A kernel is an op that is ready but for its memory: bind is called when all memory has its place,
+// and gives the function that a run calls. bind is called again whenever the memory moves, so it
+// alone may ask a memory for slices.
+type kernel struct {
+	// scratch is the bytes of memory for this op alone (see memory.scratch).
+	scratch int64
+
+	// doubles is the float64 numbers for this op alone (see memory.doubles).
+	doubles int
+
+	bind func() func() error
+}
+
+// A builder prepares one op.
+type builder func(o *plan.Op) (kernel, error)
+
+// A builders has the builder of each kind of op that a family of kernels knows.
+type builders map[plan.Kind]builder
+
 // kernel prepares one op.
-func (e *Executor) kernel(o *plan.Op) (kernel, error) {
-	switch o.Kind {
-	case plan.Generic:
-		return e.generic(o)
-	case plan.Convert:
-		return e.convert(o)
-	case plan.Copy:
-		return e.copy(o)
-	case plan.Add:
-		return e.add(o)
-	case plan.ReLU:
-		return e.relu(o)
-	case plan.ReLUGrad:
-		return e.reluGrad(o)
-	case plan.BiasAdd:
-		return e.biasAdd(o)
-	case plan.BiasGrad:
-		return e.biasGrad(o)
-	case plan.Conv2D, plan.ConvBackwardData, plan.ConvBackwardWeight:
-		return e.conv(o)
-	case plan.BatchNorm:
-		return e.batchNorm(o)
-	case plan.BatchNormGrad:
-		return e.batchNormGrad(o)
-	case plan.MaxPool:
-		return e.maxPool(o)
-	case plan.MaxPoolGrad:
-		return e.maxPoolGrad(o)
-	case plan.AvgPool:
-		return e.avgPool(o)
-	case plan.AvgPoolGrad:
-		return e.avgPoolGrad(o)
-	case plan.GlobalAvgPool:
-		return e.globalAvgPool(o)
-	case plan.GlobalAvgPoolGrad:
-		return e.globalAvgPoolGrad(o)
-	case plan.Upsample:
-		return e.upsample(o)
-	case plan.UpsampleGrad:
-		return e.upsampleGrad(o)
-	case plan.Linear:
-		return e.linear(o)
-	case plan.LinearGrad:
-		return e.linearGrad(o)
-	case plan.Dropout:
-		return e.dropout(o)
-	case plan.Embedding:
-		return e.embedding(o)
-	case plan.EmbeddingGrad:
-		return e.embeddingGrad(o)
-	case plan.Softmax:
-		return e.softmax(o)
-	case plan.SoftmaxGrad:
-		return e.softmaxGrad(o)
-	case plan.CrossEntropy:
-		return e.crossEntropy(o)
-	case plan.CrossEntropyGrad:
-		return e.crossEntropyGrad(o)
-	case plan.SoftCrossEntropy:
-		return e.softCrossEntropy(o)
-	case plan.SoftCrossEntropyGrad:
-		return e.softCrossEntropyGrad(o)
-	case plan.BinaryCrossEntropy:
-		return e.binaryCrossEntropy(o)
-	case plan.BinaryCrossEntropyGrad:
-		return e.binaryCrossEntropyGrad(o)
-	case plan.MSE:
-		return e.mse(o)
-	case plan.MSEGrad:
-		return e.mseGrad(o)
-	case plan.MatMul:
-		return e.matMul(o)
+func (b builders) kernel(o *plan.Op) (kernel, error) {
+	build, ok := b[o.Kind]
+	if !ok {
+		return kernel{}, fmt.Errorf("there is no kernel for this op")
 	}
-	return kernel{}, fmt.Errorf("there is no kernel for this op")
+	return build(o)
+}
+
+// families returns the builders of all families. Each family holds what its kernels need and
+// nothing else. They are made for each executor: a table of the package would link all kernels into
+// programs that run none.
+func families(mem *memory, t threads, ex *examples, r *runningStates, cfg Config) builders {
+	newConv, tile := conv.New, f32.Tiles(f32.Active())
+	if cfg.BFloat16 {
+		newConv, tile = conv.NewBFloat16, f32.BFloat16Tiles()
+	}
+	all := builders{}
+	for _, family := range []builders{
+		(&generic{mem: mem}).builders(),
+		(&elementwise{mem: mem, threads: t}).builders(),
+		(&layouts{mem: mem, threads: t}).builders(),
+		(&dropout{mem: mem, threads: t, counts: &mem.shared.counts, stream: cfg.Stream}).builders(),
+		(&biases{mem: mem, threads: t}).builders(),
+		(&convolutions{mem: mem, threads: t, newPlan: newConv, plans: make(map[conv.Shape]*conv.Plan)}).builders(),
+		(&products{mem: mem, threads: t, tile: tile, gemm: f32.NewGemm(t.pool)}).builders(),
+		(&norms{mem: mem, threads: t, examples: ex, running: r, inference: ex.plan.Inference}).builders(),
+		(&pooling{mem: mem, threads: t}).builders(),
+		(&upsampling{mem: mem, threads: t}).builders(),
+		(&lookup{mem: mem, threads: t}).builders(),
+		(&softmaxes{mem: mem, threads: t}).builders(),
+		(&crossEntropies{mem: mem, threads: t, examples: ex}).builders(),
+		(&softTargets{mem: mem, threads: t, examples: ex}).builders(),
+		(&binaryTargets{mem: mem, threads: t, examples: ex}).builders(),
+		(&squaredErrors{mem: mem, threads: t, examples: ex}).builders(),
+	} {
+		maps.Copy(all, family)
+	}
+	return all
 }

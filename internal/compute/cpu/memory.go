@@ -5,13 +5,34 @@ import (
 	"math"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"gorgonia.org/gorgonia"
 )
 
+// A memory gives the values of one plan their places: temporaries in the shared arena, parameters,
+// gradients and inputs in the host's memory, all else in memory of its own. What it gives out holds
+// until the shared memory moves, so kernels ask for it when they are bound (see kernel).
+type memory struct {
+	shared *shared
+	inputs []*plan.Value
+	host   *plan.Host
+
+	// kept is the memory of outputs, constants and the seed.
+	kept map[*plan.Value][]float32
+
+	// boxes has values that are no float32 numbers in memory of ours.
+	boxes map[*plan.Value]*gorgonia.Value
+}
+
+func newMemory(s *shared, inputs []*plan.Value, host *plan.Host) *memory {
+	return &memory{shared: s, inputs: inputs, host: host,
+		kept: make(map[*plan.Value][]float32), boxes: make(map[*plan.Value]*gorgonia.Value)}
+}
+
 // floats is the memory of a value that is not boxed and is float32. Valid once the plan is placed.
-func (e *Executor) floats(v *plan.Value) []float32 {
+func (m *memory) floats(v *plan.Value) []float32 {
 	if v == nil {
 		return nil
 	}
@@ -22,45 +43,59 @@ func (e *Executor) floats(v *plan.Value) []float32 {
 	switch r.Source {
 	case plan.Temporary:
 		at := r.Offset / 4
-		return e.arena[at : at+int64(r.Len()) : at+int64(r.Len())]
+		return m.shared.arena[at : at+int64(r.Len()) : at+int64(r.Len())]
 	case plan.Parameter:
-		return e.host.Params[r.Index]
+		return m.host.Params[r.Index]
 	case plan.Gradient:
-		return e.host.Grads[r.Index]
+		return m.host.Grads[r.Index]
 	case plan.Input:
-		return e.host.Inputs[e.inputIndex(r)].Data.([]float32)
+		return m.host.Inputs[m.inputIndex(r)].Data.([]float32)
 	}
-	m, ok := e.kept[r]
+	kept, ok := m.kept[r]
 	if !ok {
-		m = make([]float32, r.Len())
+		kept = make([]float32, r.Len())
 		if r.Source == plan.Constant {
-			copyNumbers(m, r.Node.Value())
+			copyNumbers(kept, r.Node.Value())
 		}
-		e.kept[r] = m
+		m.kept[r] = kept
 	}
-	return m
+	return kept
+}
+
+// array is the memory of a value whose numbers are float32 or bfloat16; no array for nil. Valid
+// once the plan is placed.
+func (m *memory) array(v *plan.Value) f32.Array {
+	if v == nil || !v.BFloat16() {
+		return f32.Array{F32: m.floats(v)}
+	}
+	return f32.Array{BF16: f32.HalvesOf(m.shared.arena[v.Offset/4 : (v.Offset+v.Size()+3)/4])[:v.Len()]}
 }
 
 // bytes is the memory of a temporary whose elements are bytes.
-func (e *Executor) bytes(v *plan.Value) []uint8 { return e.arenaBytes(v.Offset, v.Size()) }
+func (m *memory) bytes(v *plan.Value) []uint8 { return m.arenaBytes(v.Offset, v.Size()) }
 
 // scratch is the memory that o asked for, as numbers and as bytes.
-func (e *Executor) scratch(o *plan.Op) []float32 {
-	return e.arena[o.ScratchOffset/4 : (o.ScratchOffset+o.Scratch)/4]
+func (m *memory) scratch(o *plan.Op) []float32 {
+	return m.shared.arena[o.ScratchOffset/4 : (o.ScratchOffset+o.Scratch)/4]
 }
 
-func (e *Executor) scratchBytes(o *plan.Op) []uint8 { return e.arenaBytes(o.ScratchOffset, o.Scratch) }
+func (m *memory) scratchBytes(o *plan.Op) []uint8 {
+	return m.arenaBytes(o.ScratchOffset, o.Scratch)
+}
 
-func (e *Executor) arenaBytes(offset, size int64) []uint8 {
+func (m *memory) arenaBytes(offset, size int64) []uint8 {
 	if size == 0 {
 		return nil
 	}
-	all := unsafe.Slice((*uint8)(unsafe.Pointer(&e.arena[0])), 4*len(e.arena))
+	all := unsafe.Slice((*uint8)(unsafe.Pointer(&m.shared.arena[0])), 4*len(m.shared.arena))
 	return all[offset : offset+size : offset+size]
 }
 
-func (e *Executor) inputIndex(v *plan.Value) int {
-	for i, in := range e.plan.Inputs {
+// doubles is n float64 numbers for sums within one op. Another op uses the same.
+func (m *memory) doubles(n int) []float64 { return m.shared.sums[:n:n] }
+
+func (m *memory) inputIndex(v *plan.Value) int {
+	for i, in := range m.inputs {
 		if in == v {
 			return i
 		}
@@ -69,32 +104,32 @@ func (e *Executor) inputIndex(v *plan.Value) int {
 }
 
 // box is the place of a boxed value.
-func (e *Executor) box(v *plan.Value) *gorgonia.Value {
+func (m *memory) box(v *plan.Value) *gorgonia.Value {
 	r := v.Root()
-	b, ok := e.boxes[r]
+	b, ok := m.boxes[r]
 	if !ok {
 		b = new(gorgonia.Value)
 		switch r.Source {
 		case plan.Input:
-			*b = e.host.Inputs[e.inputIndex(r)].Tensor
+			*b = m.host.Inputs[m.inputIndex(r)].Tensor
 		case plan.Constant, plan.Parameter:
 			*b = r.Node.Value()
 		}
-		e.boxes[r] = b
+		m.boxes[r] = b
 	}
 	return b
 }
 
-// Number is the value of a scalar, such as the loss.
-func (e *Executor) Number(v *plan.Value) (float64, error) {
+// number is the value of a scalar, such as the loss.
+func (m *memory) number(v *plan.Value) (float64, error) {
 	if !v.Boxed {
-		m := e.floats(v)
-		if len(m) != 1 {
+		x := m.floats(v)
+		if len(x) != 1 {
 			return 0, fmt.Errorf("cpu: %q has shape %v, want a scalar", v.Name, v.Shape)
 		}
-		return float64(m[0]), nil
+		return float64(x[0]), nil
 	}
-	switch x := (*e.box(v)).(type) {
+	switch x := (*m.box(v)).(type) {
 	case *gorgonia.F64:
 		return float64(*x), nil
 	case *gorgonia.F32:
@@ -103,25 +138,17 @@ func (e *Executor) Number(v *plan.Value) (float64, error) {
 	return 0, fmt.Errorf("cpu: %q is %v, want a float scalar", v.Name, v.Dtype)
 }
 
-// Output is the memory of one of the plan's outputs: row-major, valid until the next run.
-func (e *Executor) Output(v *plan.Value) ([]float32, error) {
-	if v.Boxed {
-		return nil, fmt.Errorf("cpu: output %q is %v, want float32", v.Name, v.Dtype)
-	}
-	return e.floats(v), nil
-}
-
 // indices returns a function that gives label or row number i of v without allocating where the
 // numbers lie in memory of ours.
-func (e *Executor) indices(v *plan.Value) (func() func(i int) int, error) {
+func (m *memory) indices(v *plan.Value) (func() func(i int) int, error) {
 	if !v.Boxed {
-		m := e.floats(v)
-		at := func(i int) int { return int(m[i]) }
+		x := m.floats(v)
+		at := func(i int) int { return int(x[i]) }
 		return func() func(int) int { return at }, nil
 	}
 	if v.Root().Source == plan.Input {
 		var at func(i int) int
-		switch d := e.host.Inputs[e.inputIndex(v.Root())].Data.(type) {
+		switch d := m.host.Inputs[m.inputIndex(v.Root())].Data.(type) {
 		case []int32:
 			at = func(i int) int { return int(d[i]) }
 		case []int64:
@@ -133,11 +160,12 @@ func (e *Executor) indices(v *plan.Value) (func() func(i int) int, error) {
 		}
 		return func() func(int) int { return at }, nil
 	}
-	b := e.box(v)
+	b := m.box(v)
 	return func() func(int) int {
 		d, err := op.Indices(*b)
 		if err != nil {
-			return func(int) int { return math.MinInt } // an index that every reader refuses
+			// Every reader refuses this index.
+			return func(int) int { return math.MinInt }
 		}
 		return func(i int) int { return d[i] }
 	}, nil

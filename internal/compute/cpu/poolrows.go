@@ -16,14 +16,15 @@ const fewChannels = 16
 // row of y are put side by side and compared together, in the order of the window's elements, so
 // that of equal ones the first is chosen.
 type poolRows struct {
-	op   *op.MaxPool2D
-	tile *f32.Tile // copies pixels
+	op *op.MaxPool2D
+
+	// tile copies pixels.
+	tile *f32.Tile
 
 	// h, w and c are x's.
 	h, w, c int
 
-	outH int
-	outW int
+	outH, outW int
 
 	// from and to have, for each column of the window, the pixels of a row of y whose element there
 	// is no padding.
@@ -74,9 +75,7 @@ func newPoolRows(a *op.MaxPool2D, xs, ys tensor.Shape, half bool, threads int) *
 
 // maxOf sets y and chosen for one image.
 func (r *poolRows) maxOf(thread int, y f32.Array, chosen []uint8, x f32.Array) {
-	room := r.rooms[thread]
 	kernel, stride, pad := r.op.Kernel, r.op.Stride, r.op.Pad
-	atOnce := room.Len() / r.c // pixels
 	rowLen := r.outW * r.c
 	for i := range r.outH {
 		h0 := i*stride[0] - pad[0]
@@ -87,18 +86,29 @@ func (r *poolRows) maxOf(thread int, y f32.Array, chosen []uint8, x f32.Array) {
 		for h := top; h < bottom; h++ {
 			row := x.Part(h*r.w*r.c, (h+1)*r.w*r.c)
 			for v := range kernel[1] {
-				for j := r.from[v]; j < r.to[v]; j += atOnce {
-					n := min(atOnce, r.to[v]-j)
-					pixels := row.Part((j*stride[1]-pad[1]+v)*r.c, row.Len())
-					if stride[1] == 1 {
-						pixels = pixels.Part(0, n*r.c)
-					} else {
-						pixels = r.sideBySide(room, pixels, n, stride[1])
-					}
-					maxWhich(out.Part(j*r.c, (j+n)*r.c), which[j*r.c:(j+n)*r.c], pixels, uint8((h-h0)*kernel[1]+v))
-				}
+				r.compare(r.rooms[thread], out, which, row, h-h0, v)
 			}
 		}
+	}
+}
+
+// compare puts into a row of y, and into which, what element (h, v) of the windows has in a row of
+// x, where that is larger.
+func (r *poolRows) compare(room, y f32.Array, which []uint8, x f32.Array, h, v int) {
+	stride, pad := r.op.Stride[1], r.op.Pad[1]
+	element := uint8(h*r.op.Kernel[1] + v)
+
+	// atOnce is the number of pixels that have room side by side.
+	atOnce := room.Len() / r.c
+	for j := r.from[v]; j < r.to[v]; j += atOnce {
+		n := min(atOnce, r.to[v]-j)
+		pixels := x.Part((j*stride-pad+v)*r.c, x.Len())
+		if stride == 1 {
+			pixels = pixels.Part(0, n*r.c)
+		} else {
+			pixels = r.sideBySide(room, pixels, n, stride)
+		}
+		maxWhich(y.Part(j*r.c, (j+n)*r.c), which[j*r.c:(j+n)*r.c], pixels, element)
 	}
 }
 

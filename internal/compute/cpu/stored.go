@@ -7,15 +7,6 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// array is the memory of a value whose numbers are float32 or bfloat16; no array for nil. Valid
-// once the plan is placed.
-func (e *Executor) array(v *plan.Value) f32.Array {
-	if v == nil || !v.BFloat16() {
-		return f32.Array{F32: e.floats(v)}
-	}
-	return f32.Array{BF16: f32.HalvesOf(e.arena[v.Offset/4 : (v.Offset+v.Size()+3)/4])[:v.Len()]}
-}
-
 // The functions below are those of package f32 on arrays that the plan stores in one type.
 
 func addArrays(y, a, b f32.Array, relu bool) {
@@ -109,61 +100,6 @@ func maxWhich(out f32.Array, chosen []uint8, x f32.Array, which uint8) {
 	} else {
 		f32.MaxWhich(out.F32, chosen, x.F32, which)
 	}
-}
-
-// onesLike is at least n ones in the type of x, which the executor keeps.
-func (e *Executor) onesLike(x f32.Array, n int) f32.Array {
-	if len(e.ones) < n {
-		e.ones = make([]float32, n)
-		for i := range e.ones {
-			e.ones[i] = 1
-		}
-	}
-	if x.BF16 == nil {
-		return f32.Array{F32: e.ones}
-	}
-	if len(e.halfOnes) < n {
-		e.halfOnes = make([]uint16, n)
-		f32.ToBFloat16(e.halfOnes, e.ones[:n])
-	}
-	return f32.Array{BF16: e.halfOnes}
-}
-
-// accumulators are float32 numbers in which ops sum what they store as bfloat16: one room of some
-// numbers for each thread.
-type accumulators struct {
-	size   int
-	free   chan int
-	memory []float32 // set when memory is placed
-}
-
-// newAccumulators has no rooms, and needs no scratch memory, for a result v that is float32.
-func (e *Executor) newAccumulators(v *plan.Value, size int) *accumulators {
-	if !v.BFloat16() {
-		return &accumulators{}
-	}
-	a := &accumulators{size: size, free: make(chan int, e.pool.Threads())}
-	for i := range e.pool.Threads() {
-		a.free <- i
-	}
-	return a
-}
-
-// scratch is the number of bytes of all rooms.
-func (a *accumulators) scratch() int64 { return 4 * int64(a.size) * int64(cap(a.free)) }
-
-// sum calls f with memory for the numbers of y, which is y's own if that is float32, and then
-// stores them in y.
-func (a *accumulators) sum(y f32.Array, f func(y []float32)) {
-	if y.BF16 == nil {
-		f(y.F32)
-		return
-	}
-	i := <-a.free
-	room := a.memory[i*a.size : (i+1)*a.size][:len(y.BF16)]
-	f(room)
-	f32.ToBFloat16(y.BF16, room)
-	a.free <- i
 }
 
 // checkStorage is an error if the plan stores bfloat16 and the executor does not compute with it.
