@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/agent"
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 // noLease is the lease of the agent on the launching machine. It sees at once when its launcher has
@@ -30,7 +31,7 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 		args, provider = args[:1], args[2]
 	}
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
-		return runSubApp(agentApp(log), args, stdout, stderr)
+		return command.RunApp(agentApp(log), args, stdout, stderr)
 	}
 
 	// The launcher may have the secret. No process that this one starts shall.
@@ -40,7 +41,7 @@ func runAgent(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 		var err error
 		if lease, err = time.ParseDuration(args[0]); err != nil || lease <= 0 {
 			log.Error(fmt.Sprintf("launch: agent: lease is %q, want a duration above 0", args[0]))
-			return exitUsage
+			return command.ExitUsage
 		}
 	}
 	exe, err := os.Executable()

@@ -17,6 +17,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/hosts/gpus"
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
@@ -70,13 +71,13 @@ func joinLauncher(c *cli.Context, log *slog.Logger) error {
 		return nil
 	case errors.As(err, &stopped):
 		log.Info("launch: agent: left the job: " + stopped.Error())
-		return exitError(128 + int(stopped.Signal))
+		return command.ExitError(128 + int(stopped.Signal))
 	}
 	log.Error(err.Error())
 	if errors.Is(err, dialin.ErrRefused) {
-		return exitError(exitRefused)
+		return command.ExitError(exitRefused)
 	}
-	return exitError(1)
+	return command.ExitError(1)
 }
 
 // readJoin reads the flags.
@@ -90,21 +91,21 @@ func readJoin(c *cli.Context, log *slog.Logger) (cfg dialin.JoinConfig, err erro
 		Serve: agent.Config{Adopt: true, Drain: c.Duration("drain"), Logger: log, Watch: watchSpot(c.String(spotFlag), log)},
 	}
 	if c.Args().Present() {
-		return cfg, usagef("agent: got argument %q, want only flags", c.Args().First())
+		return cfg, command.Usagef("agent: got argument %q, want only flags", c.Args().First())
 	}
 	if cfg.Addresses, err = joinAddresses(c.String("join")); err != nil {
-		return cfg, usagef("agent: %v", err)
+		return cfg, command.Usagef("agent: %v", err)
 	}
 	if err := checkSpot(c.String(spotFlag)); err != nil {
 		return cfg, err
 	}
 	for _, name := range []string{"join-timeout", "drain"} {
 		if c.Duration(name) <= 0 {
-			return cfg, usagef("agent: --%s is %s, want more than 0", name, c.Duration(name))
+			return cfg, command.Usagef("agent: --%s is %s, want more than 0", name, c.Duration(name))
 		}
 	}
 	if cfg.Rejoin < 0 {
-		return cfg, usagef("agent: --rejoin is %s, want 0 or more", cfg.Rejoin)
+		return cfg, command.Usagef("agent: --rejoin is %s, want 0 or more", cfg.Rejoin)
 	}
 	if cfg.Secret, err = readJoinSecret(c.String("secret-file"), fromEnv); err != nil {
 		return cfg, err
@@ -128,7 +129,7 @@ func readJoinSecret(file, fromEnv string) (dialin.Secret, error) {
 		}
 		return secret, err
 	}
-	return dialin.Secret{}, usagef("agent: no secret: give --secret-file FILE, a copy of the launcher's file")
+	return dialin.Secret{}, command.Usagef("agent: no secret: give --secret-file FILE, a copy of the launcher's file")
 }
 
 // readHostInfo is what the launcher is told of this host.
@@ -157,12 +158,12 @@ func readHostInfo(c *cli.Context, listGPUs func() ([]string, error), log *slog.L
 		if info.MaxGPUs = c.Int("gpus"); info.MaxGPUs == 0 {
 			info.MaxGPUs = hosts.NoGPUs
 		} else if info.MaxGPUs < 0 {
-			return info, usagef("agent: --gpus is %d, want 0 or more", c.Int("gpus"))
+			return info, command.Usagef("agent: --gpus is %d, want 0 or more", c.Int("gpus"))
 		}
 		info.GPUs = min(info.GPUs, max(info.MaxGPUs, 0))
 	}
 	if err := info.Check(); err != nil {
-		return info, usagef("agent: %v", err)
+		return info, command.Usagef("agent: %v", err)
 	}
 	return info, nil
 }

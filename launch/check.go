@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/preflight"
@@ -51,7 +52,7 @@ func (o *options) runCheck(ctx context.Context, m method.Method, stdout io.Write
 		}
 	}
 	if !preflight.Write(stdout, preflight.Check(ctx, cfg)) && waiting == nil {
-		return exitError(1)
+		return command.ExitError(1)
 	}
 	return waiting // printed, with exit code 1
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
@@ -36,12 +37,12 @@ All commands take --join; plan and export need no job.`,
 		Commands: []*cli.Command{statusCommand(), whyCommand(), pageCommand(), traceCommand(), addCommand(), removeCommand(), scaleCommand(), stopCommand(), addServerCommand(), removeServerCommand(), planCommand(), exportCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return unknownCommand(c.App, c.Args().First())
+				return command.UnknownCommand(c.App, c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
 	}
-	return runSubApp(app, args, stdout, stderr)
+	return command.RunApp(app, args, stdout, stderr)
 }
 
 func addCommand() *cli.Command {
@@ -180,13 +181,13 @@ func hostArgument(c *cli.Context, op string) (hosts.Host, error) {
 	args := c.Args().Slice()
 	switch {
 	case len(args) == 0:
-		return hosts.Host{}, usagef("ctl %s: no host is given; write launch ctl %s HOST", op, op)
+		return hosts.Host{}, command.Usagef("ctl %s: no host is given; write launch ctl %s HOST", op, op)
 	case len(args) > 1 && (op != "add" || !strings.Contains(args[1], "=")):
-		return hosts.Host{}, usagef("ctl %s: got %q, want one host; put flags before it", op, args)
+		return hosts.Host{}, command.Usagef("ctl %s: got %q, want one host; put flags before it", op, args)
 	}
 	h, err := hosts.ParseLine(args)
 	if err != nil {
-		return hosts.Host{}, usagef("ctl %s: %v", op, err)
+		return hosts.Host{}, command.Usagef("ctl %s: %v", op, err)
 	}
 	return h, nil
 }

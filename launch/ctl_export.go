@@ -8,6 +8,7 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 func exportCommand() *cli.Command {
@@ -30,11 +31,11 @@ Names and layouts are PyTorch's; the optimizer's state is left out. The checkpoi
 		HideHelpCommand: true,
 		Flags:           []cli.Flag{&cli.BoolFlag{Name: "ema", Usage: "the moving averages of the parameters in their place, of a run that keeps them (worker.FitConfig.EMA)"}},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return usageError{fmt.Errorf("launch ctl export: %w", err)}
+			return command.Usage(fmt.Errorf("launch ctl export: %w", err))
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 2 || !strings.HasSuffix(c.Args().Get(1), ".safetensors") {
-				return usagef("ctl export: got %q, want a checkpoint and a file .safetensors: launch ctl export ckpt model.safetensors", c.Args().Slice())
+				return command.Usagef("ctl export: got %q, want a checkpoint and a file .safetensors: launch ctl export ckpt model.safetensors", c.Args().Slice())
 			}
 			export := checkpoint.Export
 			if c.Bool("ema") {

@@ -11,6 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -34,14 +35,14 @@ order: a small key may lie on another server; the balance is the same.`,
 		},
 		HideHelpCommand: true,
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return usageError{fmt.Errorf("launch ctl plan: %w", err)}
+			return command.Usage(fmt.Errorf("launch ctl plan: %w", err))
 		},
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.NArg() != 1:
-				return usagef("ctl plan: got %d files, want one: launch ctl plan --servers 4 model.safetensors", c.NArg())
+				return command.Usagef("ctl plan: got %d files, want one: launch ctl plan --servers 4 model.safetensors", c.NArg())
 			}
-			if err := checkNumber("ctl plan: --servers", c.Int("servers"), 1, cluster.MaxNodes, ""); err != nil {
+			if err := command.CheckNumber("ctl plan: --servers", c.Int("servers"), 1, cluster.MaxNodes, ""); err != nil {
 				return err
 			}
 			keys, err := kvstore.Declarations(c.Args().First())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/optim"
 )
 
@@ -85,10 +86,10 @@ func TestCtlSaysWhatIsWrong(t *testing.T) {
 		args, want string
 		code       int
 	}{
-		{"plan", "want one: launch ctl plan --servers 4 model.safetensors", exitUsage},
-		{"plan --servers 0 " + empty, "--servers is 0", exitUsage},
-		{"plan --server 1 x", "-server", exitUsage},
-		{"top", `there is no "top"`, exitUsage},
+		{"plan", "want one: launch ctl plan --servers 4 model.safetensors", command.ExitUsage},
+		{"plan --servers 0 " + empty, "--servers is 0", command.ExitUsage},
+		{"plan --server 1 x", "-server", command.ExitUsage},
+		{"top", `there is no "top"`, command.ExitUsage},
 		{"plan " + empty, "no such file", 1},
 	} {
 		code, _, stderr := ctl(strings.Fields(tc.args)...)

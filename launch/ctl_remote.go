@@ -16,6 +16,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/jobcontrol"
 	"github.com/paragon-train/paragon/internal/store/identity"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
@@ -62,7 +63,7 @@ func findRemote(c *cli.Context) (*controller, error) {
 	}
 	addresses, err := joinAddresses(where)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("launch: ctl: %w", err)}
+		return nil, command.Usage(fmt.Errorf("launch: ctl: %w", err))
 	}
 	all, err := addresses()
 	if err != nil {
@@ -77,7 +78,7 @@ func findRemote(c *cli.Context) (*controller, error) {
 			err = fmt.Errorf("launch: $%s: %w", dialin.SecretVariable, err)
 		}
 	default:
-		return nil, usagef("ctl: --join needs the launcher's secret: give --secret-file FILE, or set %s", secretFileVariable)
+		return nil, command.Usagef("ctl: --join needs the launcher's secret: give --secret-file FILE, or set %s", secretFileVariable)
 	}
 	if err != nil {
 		return nil, err
@@ -139,12 +140,12 @@ func (k *controller) remoteOver() bool {
 // in.
 func (o *options) readControl(c *cli.Context) error {
 	if c.IsSet("agents") {
-		return usagef("--agents is about agents that dial in; give --launcher agents, too")
+		return command.Usagef("--agents is about agents that dial in; give --launcher agents, too")
 	}
 	if !c.IsSet("listen") {
 		for _, name := range []string{"secret-file", "address-file"} {
 			if c.IsSet(name) {
-				return usagef("--%s belongs to --listen ADDRESS, for launch ctl on other machines, or to --launcher agents", name)
+				return command.Usagef("--%s belongs to --listen ADDRESS, for launch ctl on other machines, or to --launcher agents", name)
 			}
 		}
 		return nil
@@ -153,7 +154,7 @@ func (o *options) readControl(c *cli.Context) error {
 		return err
 	}
 	if o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "" {
-		return usagef("--listen needs a secret, which launch ctl on other machines must have, too: give --secret-file FILE (it is created if missing)")
+		return command.Usagef("--listen needs a secret, which launch ctl on other machines must have, too: give --secret-file FILE (it is created if missing)")
 	}
 	return nil
 }

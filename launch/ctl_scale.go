@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 func scaleCommand() *cli.Command {
@@ -100,7 +101,7 @@ func scaleArgument(args []string) (control.Request, error) {
 	const want = "write launch ctl scale N, or launch ctl scale HOST=N,HOST=N"
 	q := control.Request{Op: control.OpScale}
 	if len(args) != 1 {
-		return q, usagef("ctl scale: got %q, want one number or one list of hosts; flags come before it; %s", args, want)
+		return q, command.Usagef("ctl scale: got %q, want one number or one list of hosts; flags come before it; %s", args, want)
 	}
 	number := func(text string, least int) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -112,7 +113,7 @@ func scaleArgument(args []string) (control.Request, error) {
 	if !strings.Contains(args[0], "=") {
 		n, err := number(args[0], 1)
 		if err != nil {
-			return q, usagef("ctl scale: %v", err)
+			return q, command.Usagef("ctl scale: %v", err)
 		}
 		q.Workers = n
 		return q, nil
@@ -134,13 +135,13 @@ func scaleArgument(args []string) (control.Request, error) {
 			}
 		}
 		if err != nil {
-			return q, usagef("ctl scale: %s: %v", item, err)
+			return q, command.Usagef("ctl scale: %s: %v", item, err)
 		}
 		all = append(all, h)
 		q.Placement = append(q.Placement, control.WorkersOnHost{Host: h.String(), Workers: n})
 	}
 	if q.Wanted() == 0 {
-		return q, usagef("ctl scale: %s leaves no worker, want at least 1", args[0])
+		return q, command.Usagef("ctl scale: %s leaves no worker, want at least 1", args[0])
 	}
 	return q, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 func addServerCommand() *cli.Command {
@@ -53,12 +54,12 @@ loss.`,
 func addServer(c *cli.Context) error {
 	args, host := c.Args().Slice(), ""
 	if len(args) > 1 {
-		return usagef("ctl add-server: got %q, want one host at most; put flags before it", args)
+		return command.Usagef("ctl add-server: got %q, want one host at most; put flags before it", args)
 	}
 	if len(args) == 1 {
 		h, err := hosts.ParseHost(args[0])
 		if err != nil {
-			return usagef("ctl add-server: %v", err)
+			return command.Usagef("ctl add-server: %v", err)
 		}
 		host = h.String()
 	}
@@ -108,11 +109,11 @@ const (
 
 func removeServer(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usagef("ctl remove-server: got %q, want the rank of one server; launch ctl status shows them", c.Args().Slice())
+		return command.Usagef("ctl remove-server: got %q, want the rank of one server; launch ctl status shows them", c.Args().Slice())
 	}
 	rank, err := strconv.Atoi(c.Args().First())
 	if err != nil || rank < 0 || rank >= cluster.MaxNodes {
-		return usagef("ctl remove-server: got %q, want a server's rank, 0 to %d", c.Args().First(), cluster.MaxNodes-1)
+		return command.Usagef("ctl remove-server: got %q, want a server's rank, 0 to %d", c.Args().First(), cluster.MaxNodes-1)
 	}
 	k, err := findJob(c, record.FindToChange)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -45,7 +46,7 @@ Run it on the machine where launch runs, as the same user, or with --join, as la
 // look asks the scheduler for something and writes it.
 func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writer, k *controller) error) error {
 	if c.NArg() > 0 {
-		return usagef("ctl %s: got %q, want flags only", op, c.Args().First())
+		return command.Usagef("ctl %s: got %q, want flags only", op, c.Args().First())
 	}
 	k, err := findJob(c, record.Find)
 	if err != nil {

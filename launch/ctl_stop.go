@@ -7,6 +7,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 func stopCommand() *cli.Command {
@@ -30,7 +31,7 @@ training would be lost. --force stops the job all the same:
 
 func stopJob(c *cli.Context) error {
 	if c.NArg() > 0 {
-		return usagef("ctl stop: got %q, want no argument; --job names a job", c.Args().Slice())
+		return command.Usagef("ctl stop: got %q, want no argument; --job names a job", c.Args().Slice())
 	}
 	k, err := findJob(c, record.FindToChange)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 func ctl(args ...string) (code int, stdout, stderr string) {
@@ -148,15 +149,15 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		code int
 		want string
 	}{
-		{"add", exitUsage, "no host is given; write launch ctl add HOST"},
-		{"remove a b", exitUsage, `got ["a" "b"], want one host`},
-		{"add d3 slots=0", exitUsage, "d3: got slots=0, want a number of workers from 1 to 5000"},
-		{"add a;b", exitUsage, `"a;b" is not a host name`},
-		{"add --slots 2 d3", exitUsage, "there is no flag -slots"},
-		{"--job 3f2a status", exitUsage, "--job goes after the command, as in launch ctl status --job"},
-		{"trace --seconds five", exitUsage, `invalid value "five" for flag -seconds: want a number`},
-		{"status x", exitUsage, `ctl status: got "x", want flags only`},
-		{"stat", exitUsage, `there is no "stat"; there are status, why, page, trace, add, remove, scale, stop, add-server, remove-server, plan and export`},
+		{"add", command.ExitUsage, "no host is given; write launch ctl add HOST"},
+		{"remove a b", command.ExitUsage, `got ["a" "b"], want one host`},
+		{"add d3 slots=0", command.ExitUsage, "d3: got slots=0, want a number of workers from 1 to 5000"},
+		{"add a;b", command.ExitUsage, `"a;b" is not a host name`},
+		{"add --slots 2 d3", command.ExitUsage, "there is no flag -slots"},
+		{"--job 3f2a status", command.ExitUsage, "--job goes after the command, as in launch ctl status --job"},
+		{"trace --seconds five", command.ExitUsage, `invalid value "five" for flag -seconds: want a number`},
+		{"status x", command.ExitUsage, `ctl status: got "x", want flags only`},
+		{"stat", command.ExitUsage, `there is no "stat"; there are status, why, page, trace, add, remove, scale, stop, add-server, remove-server, plan and export`},
 		{"add d3", 1, "no job of yours runs on this machine; run this on the same machine and as the same user as launch"},
 	} {
 		code, out, stderr := ctl(strings.Fields(tc.args)...)

@@ -22,6 +22,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/record"
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/internal/observe/trace"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -56,27 +57,27 @@ until the round's last contribution has reached the server; "for servers", until
 func traceRequest(c *cli.Context) (q control.Request, err error) {
 	q.Op = control.OpTrace
 	if c.NArg() > 0 {
-		return q, usagef("ctl trace: got %q, want flags only", c.Args().First())
+		return q, command.Usagef("ctl trace: got %q, want flags only", c.Args().First())
 	}
 	q.WindowMillis = c.Duration("within").Milliseconds()
 	if q.Steps = c.Int("steps"); q.Steps < 1 || q.Steps > control.MaxTraceSteps {
-		return q, usagef("ctl trace: --steps %d: want 1 to %d", q.Steps, control.MaxTraceSteps)
+		return q, command.Usagef("ctl trace: --steps %d: want 1 to %d", q.Steps, control.MaxTraceSteps)
 	}
 	if q.WindowMillis < 1 || q.WindowMillis > control.MaxTraceMillis {
-		return q, usagef("ctl trace: --within %v: want more than 0 and at most %v", c.Duration("within"), control.MaxTraceMillis*time.Millisecond)
+		return q, command.Usagef("ctl trace: --within %v: want more than 0 and at most %v", c.Duration("within"), control.MaxTraceMillis*time.Millisecond)
 	}
 	if c.IsSet("seconds") {
 		if c.IsSet("steps") || c.IsSet("within") {
-			return q, usagef("ctl trace: --seconds with --steps or --within: want either seconds or steps")
+			return q, command.Usagef("ctl trace: --seconds with --steps or --within: want either seconds or steps")
 		}
 		s := c.Float64("seconds")
 		if !(s > 0 && s <= control.MaxTraceMillis/1000) {
-			return q, usagef("ctl trace: --seconds %v: want more than 0 and at most %d", s, control.MaxTraceMillis/1000)
+			return q, command.Usagef("ctl trace: --seconds %v: want more than 0 and at most %d", s, control.MaxTraceMillis/1000)
 		}
 		q.Steps, q.WindowMillis = 0, max(1, int64(s*1000))
 	}
 	if q.Ranks, err = parseRanks(c.String("ranks")); err != nil {
-		return q, usagef("ctl trace: --ranks %q: %v", c.String("ranks"), err)
+		return q, command.Usagef("ctl trace: --ranks %q: %v", c.String("ranks"), err)
 	}
 	return q, nil
 }
@@ -227,7 +228,7 @@ func missingOf(line *trace.Timeline) (err error) {
 // are recorded for it.
 func checkOutput(path string) error {
 	if path == "" {
-		return usagef("ctl trace: --output is empty; want a file")
+		return command.Usagef("ctl trace: --output is empty; want a file")
 	}
 	info, err := os.Stat(path)
 	switch {

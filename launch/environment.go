@@ -9,6 +9,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 // environment is what --env, --env-server and --env-worker give, as NAME=VALUE.
@@ -26,7 +27,7 @@ func readEnvironment(all, servers, workers []string) (environment, error) {
 		for _, s := range g.from {
 			v, err := parseVariable(s, os.LookupEnv)
 			if err != nil {
-				return environment{}, usagef("--%s %v", g.flag, err)
+				return environment{}, command.Usagef("--%s %v", g.flag, err)
 			}
 			*g.to = append(*g.to, v)
 		}

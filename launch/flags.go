@@ -9,6 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/flagerr"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/spot"
@@ -38,7 +39,7 @@ func flags() []cli.Flag {
 		&cli.DurationFlag{Name: "host-timeout", Usage: "a host that loses contact with launch for `TIME` stops its processes, and is lost (not with --launcher local)", Value: 4 * time.Second},
 		&cli.BoolFlag{Name: "check", Usage: "check that all hosts can be used, say what is wrong, and start nothing", DisableDefaultText: true},
 		&cli.StringFlag{Name: "output", Usage: "write what the processes print to the standard output as text, or as json for programs", Value: "text"},
-		newLogFormatFlag(),
+		command.NewLogFormatFlag(),
 		&cli.StringFlag{Name: "ssh-command", Usage: "the ssh client, with options (`WORDS` as in a shell)", Value: "ssh", EnvVars: []string{ssh.Variable}},
 		&cli.StringFlag{Name: elasticFlag, Usage: "let hosts join and leave while the job runs: True or False", DefaultText: "False"},
 		&cli.StringFlag{Name: "on-worker-loss", Usage: "when a worker is lost: shrink, wait for another one, or fail", DefaultText: "shrink if elastic, else fail"},
@@ -54,7 +55,7 @@ func flags() []cli.Flag {
 			DefaultText: "a folder of this job, if workers or servers may be lost"},
 		&cli.StringFlag{Name: "metrics-listen", Usage: "serve the job's metrics to Prometheus on `ADDRESS` (host:port; port 0: a free one) of the scheduler's host", DefaultText: "not served"},
 		&cli.StringFlag{Name: "process-metrics", Usage: "serve each worker's and server's own metrics, too, on a free port of `HOST` (127.0.0.1, 0.0.0.0, ...) of its machine", DefaultText: "not served"},
-		&cli.StringFlag{Name: statusFlag, Usage: "serve the job's live page at `ADDRESS` (host:port; port 0: a free one), or off; the link is printed", Value: "127.0.0.1:0"},
+		&cli.StringFlag{Name: command.PageFlag, Usage: "serve the job's live page at `ADDRESS` (host:port; port 0: a free one), or off; the link is printed", Value: "127.0.0.1:0"},
 		&cli.PathFlag{Name: "status-cert", Usage: "TLS certificate `FILE` (PEM) of the live page; needed if other machines can reach its address", TakesFile: true},
 		&cli.PathFlag{Name: "status-key", Usage: "private key `FILE` (PEM) of that certificate", TakesFile: true},
 		&cli.StringFlag{Name: otelFlag, Usage: "send the job's spans to the OpenTelemetry collector at `URL` (OTLP over HTTP, such as http://host:4318)", DefaultText: "$OTEL_EXPORTER_OTLP_ENDPOINT"},

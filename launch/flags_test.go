@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/version"
 )
 
@@ -185,7 +186,7 @@ func TestWrongCommandLineSaysWhatToDo(t *testing.T) {
 		{"-n 1 -H " + hostfile + " --scheduler-host a;b p", "--scheduler-host"},
 	} {
 		_, err := read(strings.Fields(tc.args)...)
-		var usage usageError
+		var usage command.UsageError
 		if err == nil || !strings.Contains(err.Error(), tc.want) || !errors.As(err, &usage) {
 			t.Errorf("launch %s: error %v, want a usage error with %q", tc.args, err, tc.want)
 		}
@@ -213,7 +214,7 @@ func TestLimitsOfTheMachineAreNamed(t *testing.T) {
 		{limits{tasks: 100, cause: "ulimit -u"}, 1000, 100, 90, false, "need 102 processes"},
 	} {
 		err := tc.limits.check(tc.workers, tc.servers, tc.hosts, !tc.elsewhere)
-		var usage usageError
+		var usage command.UsageError
 		if (err == nil) != (tc.want == "") || err != nil && (!strings.Contains(err.Error(), tc.want) || !errors.As(err, &usage)) {
 			t.Errorf("%+v, %d workers, %d servers, %d hosts: %v, want %q", tc.limits, tc.workers, tc.servers, tc.hosts, err, tc.want)
 		}
@@ -234,7 +235,7 @@ func TestHelpShowsExamplesAndThePlacement(t *testing.T) {
 		}
 	}
 	out.Reset()
-	if code := run([]string{"launch", "-n", "1"}, &out, &out); code != exitUsage || !strings.Contains(out.String(), "See launch --help.") {
+	if code := run([]string{"launch", "-n", "1"}, &out, &out); code != command.ExitUsage || !strings.Contains(out.String(), "See launch --help.") {
 		t.Errorf("launch -n 1: exit code %d, %s", code, out.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/hostsource"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
@@ -52,7 +53,7 @@ func (o *options) readSource(c *cli.Context) error {
 	if !hasSource(c) {
 		for _, name := range []string{"hosts-interval", "hosts-force"} {
 			if c.IsSet(name) {
-				return usagef("--%s is about a list of hosts; give --%s or --%s, too", name, hostsCommandFlag, hostsURLFlag)
+				return command.Usagef("--%s is about a list of hosts; give --%s or --%s, too", name, hostsCommandFlag, hostsURLFlag)
 			}
 		}
 		return nil
@@ -66,21 +67,21 @@ func (o *options) readSource(c *cli.Context) error {
 	elastic := o.elastic.Enabled && !o.trial.elastic
 	switch {
 	case c.IsSet(hostsCommandFlag) && c.IsSet(hostsURLFlag):
-		return usagef("--%s and --%s: want one list of hosts, got two", hostsCommandFlag, hostsURLFlag)
+		return command.Usagef("--%s and --%s: want one list of hosts, got two", hostsCommandFlag, hostsURLFlag)
 	case o.start.name != "ssh" && o.start.name != "local":
-		return usagef("--%s is for hosts that launch reaches by ssh; with --launcher %s they come by themselves: leave it out", s.flag, o.start.name)
+		return command.Usagef("--%s is for hosts that launch reaches by ssh; with --launcher %s they come by themselves: leave it out", s.flag, o.start.name)
 	case strings.TrimSpace(s.value) == "":
-		return usagef("--%s is empty", s.flag)
+		return command.Usagef("--%s is empty", s.flag)
 	case s.interval < time.Second || s.interval > maxTime:
-		return usagef("--hosts-interval is %s, want at least 1s, such as 5s or 1m, and at most %.0fh", s.interval, maxTime.Hours())
+		return command.Usagef("--hosts-interval is %s, want at least 1s, such as 5s or 1m, and at most %.0fh", s.interval, maxTime.Hours())
 	case o.hosts != nil && !elastic:
-		return usagef("--%s adds and removes hosts while the job runs; give --%s, too, or leave out -H to take the first hosts from the list", s.flag, elasticFlag)
+		return command.Usagef("--%s adds and removes hosts while the job runs; give --%s, too, or leave out -H to take the first hosts from the list", s.flag, elasticFlag)
 	case s.force && !elastic:
-		return usagef("--hosts-force is about hosts that leave a running job; give --%s, too", elasticFlag)
+		return command.Usagef("--hosts-force is about hosts that leave a running job; give --%s, too", elasticFlag)
 	}
 	if s.flag == hostsURLFlag {
 		if _, err := hostsource.NewURL(s.value); err != nil {
-			return usagef("--%s: %v", hostsURLFlag, err)
+			return command.Usagef("--%s: %v", hostsURLFlag, err)
 		}
 	}
 	return nil

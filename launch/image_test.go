@@ -16,12 +16,13 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/testing/podmantest"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
+	"github.com/paragon-train/paragon/launch/internal/command/image"
 )
 
 // makeImage runs `launch image` in this process and returns the code and what was printed.
 func makeImage(args ...string) (code int, stdout, stderr string) {
 	var o, e bytes.Buffer
-	code = runImage(args, &o, &e)
+	code = image.Run(args, &o, &e)
 	return code, o.String(), e.String()
 }
 

@@ -15,6 +15,8 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/lines"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/gorun"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
@@ -51,14 +53,14 @@ func newJobRun(o *options, stdout, stderr io.Writer) (*jobRun, error) {
 	}
 	r := &jobRun{o: o}
 	r.out = lines.New(lines.Config{
-		Stdout: stdout, Stderr: stderr, ColorStdout: isTerminal(stdout), ColorStderr: isTerminal(stderr),
+		Stdout: stdout, Stderr: stderr, ColorStdout: command.IsTerminal(stdout), ColorStderr: command.IsTerminal(stderr),
 		JSON: o.output.json, LogJSON: o.output.logFormat == joblog.JSON, Each: r.metrics.take,
 	})
 
 	// The log goes through the printer, so that its lines come out whole between those of the
 	// processes.
 	screen := newStatusLine(printer{r.out}, stderr)
-	log := newLogger(screen, o.output.logFormat, launcherRole)
+	log := command.NewLogger(screen, o.output.logFormat, launcherRole)
 	agentLog := io.Writer(screen)
 	if o.output.logFormat == joblog.JSON {
 		agentLog = &agentLines{log: log}
@@ -196,10 +198,14 @@ func (r *jobRun) setMachines(ctx context.Context, cfg *job.Config, folder string
 		return job.Result{}, nil
 	}
 	return r.signals.unless(ctx, func(ctx context.Context) (err error) {
-		cfg.Command, err = buildGoRun(ctx, r.o.command, folder)
+		cfg.Command, err = gorun.Build(ctx, r.o.command, folder)
 		return err
 	})
 }
+
+// processMetricsEnv tells workers and servers where to serve metrics of their own (see
+// cluster.FromEnv).
+const processMetricsEnv = "PARAGON_PROCESS_METRICS"
 
 // setProcesses sets what all processes are told, and what runs the workers' command in a trial.
 func (r *jobRun) setProcesses(cfg *job.Config) {
@@ -227,7 +233,7 @@ func (r *jobRun) end(w *watchers, res job.Result, err error) (outcome, error) {
 	}
 	end := outcome{res, err, r.metrics.get()}
 	if res.Code != 0 {
-		return end, exitError(res.Code)
+		return end, command.ExitError(res.Code)
 	}
 	return end, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/kubernetes"
 )
 
@@ -54,14 +55,14 @@ func runK8s(args []string, stdout, stderr io.Writer) int {
 	}
 	app.Action = func(c *cli.Context) error {
 		if c.NArg() > 0 {
-			return usagef("k8s: there is no %q; there is render", c.Args().First())
+			return command.Usagef("k8s: there is no %q; there is render", c.Args().First())
 		}
 		return cli.ShowAppHelp(c)
 	}
 	if len(args) > 0 && args[0] == render.Name {
 		args = joinBool(&cli.App{Flags: render.Flags}, args)
 	}
-	return runSubApp(app, args, stdout, stderr)
+	return command.RunApp(app, args, stdout, stderr)
 }
 
 // k8sFlags are the flags of rendering itself.
@@ -183,7 +184,7 @@ func renderK8s(c *cli.Context, stdout, stderr io.Writer) error {
 	}
 	for _, name := range []string{"kueue", "namespace", "cpus", "memory", "server-cpus", "server-memory"} {
 		if c.IsSet(name) && c.String(name) == "" {
-			return usagef("k8s: --%s is empty; give a value, or leave it out", name)
+			return command.Usagef("k8s: --%s is empty; give a value, or leave it out", name)
 		}
 	}
 	if cfg.GPUs, err = gpusInCluster(c); err != nil {
@@ -195,7 +196,7 @@ func renderK8s(c *cli.Context, stdout, stderr io.Writer) error {
 	for _, text := range c.StringSlice("pvc") {
 		v, err := kubernetes.ParseVolume(text)
 		if err != nil {
-			return usagef("k8s: --pvc: %v", err)
+			return command.Usagef("k8s: --pvc: %v", err)
 		}
 		cfg.Volumes = append(cfg.Volumes, v)
 	}
@@ -216,7 +217,7 @@ func defaultSecretFile(namespace, name string) (string, error) {
 	}
 	folder := secretFolder()
 	if folder == "" {
-		return "", usagef("k8s: there is no folder for the secret, since HOME is not set; give --%s FILE", secretFileFlag)
+		return "", command.Usagef("k8s: there is no folder for the secret, since HOME is not set; give --%s FILE", secretFileFlag)
 	}
 	if namespace != "" {
 		name = namespace + "." + name
@@ -238,7 +239,7 @@ func secretFolder() string {
 func printK8s(cfg kubernetes.Config, secretFile string, stdout, stderr io.Writer) error {
 	cfg.Secret = dialin.NewSecret().Encode()
 	if err := cfg.Validate(); err != nil {
-		return usagef("k8s: %v", err)
+		return command.Usagef("k8s: %v", err)
 	}
 	if folder := filepath.Dir(secretFile); folder == secretFolder() {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -278,7 +279,7 @@ func gpusInCluster(c *cli.Context) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > 64 {
-		return 0, usagef("k8s: --gpus %q: pods must request their GPUs; give the number for each worker, 0 to 64", text)
+		return 0, command.Usagef("k8s: --gpus %q: pods must request their GPUs; give the number for each worker, 0 to 64", text)
 	}
 	return n, nil
 }
@@ -304,7 +305,7 @@ func launchArguments(c *cli.Context, env *environment) ([]string, error) {
 			continue
 		}
 		if why, refused := notInCluster[name]; refused {
-			return nil, usagef("k8s: --%s is not for Kubernetes: %s; leave it out", name, why)
+			return nil, command.Usagef("k8s: --%s is not for Kubernetes: %s; leave it out", name, why)
 		}
 		switch f.(type) {
 		case *cli.BoolFlag:

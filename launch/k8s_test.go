@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 var updateK8s = flag.Bool("update-k8s", false, "write the golden manifests")
@@ -253,7 +255,7 @@ func TestK8sSaysWhatIsWrong(t *testing.T) {
 		t.Error("a command line that is wrong made the secret")
 	}
 	var out, errs bytes.Buffer
-	if code := run([]string{"launch", "k8s", "scale"}, &out, &errs); code != exitUsage || !strings.Contains(errs.String(), `there is no "scale"; there is render`) {
+	if code := run([]string{"launch", "k8s", "scale"}, &out, &errs); code != command.ExitUsage || !strings.Contains(errs.String(), `there is no "scale"; there is render`) {
 		t.Errorf("launch k8s scale: exit code %d, %q", code, errs.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/hostsource"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/method"
@@ -71,10 +72,10 @@ func startMethodNames() string {
 func (o *options) readLauncher(c *cli.Context) error {
 	m, ok := startMethodOf(c)
 	if !ok {
-		return usagef("--launcher %q is unknown; want %s", c.String("launcher"), startMethodNames())
+		return command.Usagef("--launcher %q is unknown; want %s", c.String("launcher"), startMethodNames())
 	}
 	if c.IsSet(mpiFlag) && m.name != mpiMethod {
-		return usagef("--%s is for --launcher mpi; give that, too", mpiFlag)
+		return command.Usagef("--%s is for --launcher mpi; give that, too", mpiFlag)
 	}
 	o.start = m
 	return m.read(o, c)
@@ -93,11 +94,11 @@ func startMethodOf(c *cli.Context) (startMethod, bool) {
 
 func (o *options) readLocal(c *cli.Context) error {
 	if o.hostfile != "" {
-		return usagef("--launcher local runs everything on this machine; leave out -H %s, or use --launcher ssh", o.hostfile)
+		return command.Usagef("--launcher local runs everything on this machine; leave out -H %s, or use --launcher ssh", o.hostfile)
 	}
 	for _, name := range []string{"sync-dst-dir", "sync-exclude", "scheduler-host"} {
 		if c.IsSet(name) {
-			return usagef("--%s is for jobs on several hosts; give them with -H FILE", name)
+			return command.Usagef("--%s is for jobs on several hosts; give them with -H FILE", name)
 		}
 	}
 	o.hosts = []hosts.Host{hosts.Local}
@@ -110,20 +111,20 @@ func openLocal(_ context.Context, o *options, e startEnvironment) (method.Method
 
 func (o *options) readSSH(c *cli.Context) error {
 	if o.hostfile == "" && !hasSource(c) {
-		return usagef("--launcher ssh needs the hosts: give them with -H FILE, or --%s", hostsCommandFlag)
+		return command.Usagef("--launcher ssh needs the hosts: give them with -H FILE, or --%s", hostsCommandFlag)
 	}
 	o.remote = true
 	var err error
 	if o.hostfile != "" {
 		if o.hosts, err = hosts.Read(o.hostfile); err != nil {
-			return usageError{fmt.Errorf("launch: %w", err)}
+			return command.Usage(fmt.Errorf("launch: %w", err))
 		}
 	}
 	if o.ssh.command, err = ssh.SplitWords(c.String("ssh-command")); err != nil || len(o.ssh.command) == 0 {
-		return usagef("--ssh-command %q is not a command: %v", c.String("ssh-command"), err)
+		return command.Usagef("--ssh-command %q is not a command: %v", c.String("ssh-command"), err)
 	}
 	if o.ssh.syncDir == "" && len(o.ssh.syncExclude) > 0 {
-		return usagef("--sync-exclude is about the copy of --sync-dst-dir; give that, too")
+		return command.Usagef("--sync-exclude is about the copy of --sync-dst-dir; give that, too")
 	}
 	if o.ssh.syncDir != "" {
 		o.ssh.syncDir = ssh.Folder(o.ssh.syncDir)
@@ -149,7 +150,7 @@ func openSSH(_ context.Context, o *options, e startEnvironment) (method.Method, 
 	for _, path := range o.ssh.syncExclude {
 		clean, err := ssh.CleanExclude(e.folder, path)
 		if err != nil {
-			return nil, usagef("--sync-exclude: %v", err)
+			return nil, command.Usagef("--sync-exclude: %v", err)
 		}
 		source.Exclude = append(source.Exclude, clean)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/method"
 )
 
@@ -48,20 +49,20 @@ func (o *options) readAgents(c *cli.Context) error {
 	}
 	switch {
 	case o.hostfile != "":
-		return usagef("--launcher agents has no hosts file: the hosts are those whose agents dial in; leave out -H %s, or use --launcher ssh", o.hostfile)
+		return command.Usagef("--launcher agents has no hosts file: the hosts are those whose agents dial in; leave out -H %s, or use --launcher ssh", o.hostfile)
 	case c.IsSet("sync-dst-dir"):
-		return usagef("--sync-dst-dir copies by rsync over ssh, and agents have no ssh; put the folder on every host (a shared file system, an image, rsync by hand) and leave it out")
+		return command.Usagef("--sync-dst-dir copies by rsync over ssh, and agents have no ssh; put the folder on every host (a shared file system, an image, rsync by hand) and leave it out")
 	case c.IsSet("scheduler-host"):
-		return usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch on the host where it should run")
+		return command.Usagef("--scheduler-host is for --launcher ssh; with agents the scheduler runs beside launch: start launch on the host where it should run")
 	case sshCommandGiven(c):
-		return usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
+		return command.Usagef("--ssh-command is for --launcher ssh; agents dial in without ssh")
 	case o.times.host > maxLease:
-		return usagef("--host-timeout is %s, want at most %s with agents", o.times.host, maxLease)
+		return command.Usagef("--host-timeout is %s, want at most %s with agents", o.times.host, maxLease)
 	case o.agent.secretFile == "" && os.Getenv(dialin.SecretVariable) == "":
-		return usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is created if missing)")
+		return command.Usagef("--launcher agents needs the secret that launch and its agents share: give --secret-file FILE (it is created if missing)")
 	}
 	if o.agent.agents = c.Int("agents"); c.IsSet("agents") {
-		return checkNumber("--agents", o.agent.agents, 1, maxAgents, "")
+		return command.CheckNumber("--agents", o.agent.agents, 1, maxAgents, "")
 	}
 	return nil
 }
@@ -71,12 +72,12 @@ func (o *options) readListen(c *cli.Context) error {
 	o.agent = agentOptions{listen: c.String("listen"), secretFile: c.Path("secret-file"), addressFile: c.Path("address-file")}
 	for _, name := range []string{"secret-file", "address-file"} {
 		if c.IsSet(name) && c.Path(name) == "" {
-			return usagef("--%s is empty; give a file", name)
+			return command.Usagef("--%s is empty; give a file", name)
 		}
 	}
 	if c.IsSet("listen") {
 		if _, port, err := net.SplitHostPort(o.agent.listen); err != nil || port == "" {
-			return usagef("--listen %q: want host:port, such as :4000, or 10.0.0.5:0 for a free port", o.agent.listen)
+			return command.Usagef("--listen %q: want host:port, such as :4000, or 10.0.0.5:0 for a free port", o.agent.listen)
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/mpi"
 )
@@ -31,17 +32,17 @@ func (o *options) readMPI(c *cli.Context) error {
 	var err error
 	switch o.mpirun, err = ssh.SplitWords(c.String(mpiFlag)); {
 	case err != nil || len(o.mpirun) == 0:
-		return usagef("--mpirun %q is not a command: %v", c.String(mpiFlag), err)
+		return command.Usagef("--mpirun %q is not a command: %v", c.String(mpiFlag), err)
 	case o.hostfile != "":
-		return usagef("--launcher mpi runs on the hosts of mpirun; leave out -H %s, and give mpirun its own: --mpirun \"mpirun --hostfile FILE\"", o.hostfile)
+		return command.Usagef("--launcher mpi runs on the hosts of mpirun; leave out -H %s, and give mpirun its own: --mpirun \"mpirun --hostfile FILE\"", o.hostfile)
 	case c.IsSet("sync-dst-dir"):
-		return usagef("--sync-dst-dir copies over ssh; with mpirun start launch in a folder that all hosts share, and leave it out")
+		return command.Usagef("--sync-dst-dir copies over ssh; with mpirun start launch in a folder that all hosts share, and leave it out")
 	case c.IsSet("scheduler-host"):
-		return usagef("--scheduler-host is for --launcher ssh; with mpirun the scheduler runs beside launch")
+		return command.Usagef("--scheduler-host is for --launcher ssh; with mpirun the scheduler runs beside launch")
 	case sshCommandGiven(c):
-		return usagef("--ssh-command is for --launcher ssh; mpirun has its own: --mpirun \"mpirun --mca plm_rsh_agent COMMAND\"")
+		return command.Usagef("--ssh-command is for --launcher ssh; mpirun has its own: --mpirun \"mpirun --mca plm_rsh_agent COMMAND\"")
 	case c.IsSet("agents"):
-		return usagef("--agents is for --launcher agents; with mpirun there is one agent for each of its hosts")
+		return command.Usagef("--agents is for --launcher agents; with mpirun there is one agent for each of its hosts")
 	}
 	return o.readListen(c)
 }

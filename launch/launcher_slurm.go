@@ -15,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/internal/files/lockfile"
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
@@ -36,7 +37,7 @@ func (o *options) setSlurmWorkers(c *cli.Context) error {
 	}
 	a, err := slurm.Read(o.slurm.lookup)
 	if err != nil {
-		return usageError{fmt.Errorf("launch: --launcher slurm: %w", err)}
+		return command.Usage(fmt.Errorf("launch: --launcher slurm: %w", err))
 	}
 	if o.workers = a.Tasks(); o.workers == 0 {
 		o.workers = len(a.Nodes)
@@ -48,21 +49,21 @@ func (o *options) readSlurm(c *cli.Context) error {
 	o.remote = true
 	var err error
 	if o.slurm.allocation, err = slurm.Read(o.slurm.lookup); err != nil {
-		return usageError{fmt.Errorf("launch: --launcher slurm: %w", err)}
+		return command.Usage(fmt.Errorf("launch: --launcher slurm: %w", err))
 	}
 	switch tasks := o.slurm.allocation.Tasks(); {
 	case o.hostfile != "":
-		return usagef("--launcher slurm runs on the nodes of the allocation; leave out -H %s, or use --launcher ssh", o.hostfile)
+		return command.Usagef("--launcher slurm runs on the nodes of the allocation; leave out -H %s, or use --launcher ssh", o.hostfile)
 	case c.IsSet("sync-dst-dir"):
-		return usagef("--sync-dst-dir copies over ssh; on Slurm start launch in a folder that all nodes share, and leave it out")
+		return command.Usagef("--sync-dst-dir copies over ssh; on Slurm start launch in a folder that all nodes share, and leave it out")
 	case c.IsSet("scheduler-host"):
-		return usagef("--scheduler-host is for --launcher ssh; on Slurm the scheduler runs beside launch, on the first node of a batch job")
+		return command.Usagef("--scheduler-host is for --launcher ssh; on Slurm the scheduler runs beside launch, on the first node of a batch job")
 	case sshCommandGiven(c):
-		return usagef("--ssh-command is for --launcher ssh; on Slurm srun starts the agents")
+		return command.Usagef("--ssh-command is for --launcher ssh; on Slurm srun starts the agents")
 	case c.IsSet("agents"):
-		return usagef("--agents is for --launcher agents; on Slurm there is one agent for each of the %d nodes", len(o.slurm.allocation.Nodes))
+		return command.Usagef("--agents is for --launcher agents; on Slurm there is one agent for each of the %d nodes", len(o.slurm.allocation.Nodes))
 	case tasks > 0 && o.workers > tasks:
-		return usagef("-n is %d, and the allocation of job %s has %d tasks; lower -n, or ask Slurm for more (--ntasks, --ntasks-per-node)", o.workers, o.slurm.allocation.Job, tasks)
+		return command.Usagef("-n is %d, and the allocation of job %s has %d tasks; lower -n, or ask Slurm for more (--ntasks, --ntasks-per-node)", o.workers, o.slurm.allocation.Job, tasks)
 	}
 	o.hosts = o.slurm.allocation.Hosts()
 	return o.readListen(c)

@@ -13,21 +13,13 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 const (
 	maxRetries = 1_000_000
 	maxTime    = 10 * 365 * 24 * time.Hour // ten years
 )
-
-// checkNumber refuses a number of the command line that is out of bounds; what names the things
-// that are counted, and may be empty.
-func checkNumber(flag string, n, least, most int, what string) error {
-	if n < least || n > most {
-		return usagef("%s is %d, want %d to %d%s", flag, n, least, most, what)
-	}
-	return nil
-}
 
 // limits are those of this machine for one process or one user. 0: unknown, or unlimited.
 type limits struct {
@@ -71,10 +63,10 @@ func (l limits) check(workers, servers, hosts int, scheduler bool) error {
 	}
 	switch {
 	case l.files > 0 && files > l.files:
-		return usagef("%d workers and %d servers need %d open files on this machine for %s, and a process may have %d (ulimit -n); start fewer, or raise that limit",
+		return command.Usagef("%d workers and %d servers need %d open files on this machine for %s, and a process may have %d (ulimit -n); start fewer, or raise that limit",
 			workers, servers, files, what, l.files)
 	case l.tasks > 0 && tasks > l.tasks:
-		return usagef("%d workers and %d servers need %d processes and threads on this machine, and no more than %d can be added (%s); start fewer, or raise that limit",
+		return command.Usagef("%d workers and %d servers need %d processes and threads on this machine, and no more than %d can be added (%s); start fewer, or raise that limit",
 			workers, servers, tasks, l.tasks, l.cause)
 	}
 	return nil
@@ -140,5 +132,5 @@ func checkNodes(workers, servers int, serversGiven bool) error {
 	if !serversGiven {
 		why, advice = " (as many, since -s is not given)", "give -s NUMBER"
 	}
-	return usagef("-n %d and %d servers%s are %d nodes, want at most %d in all; %s", workers, servers, why, workers+servers, cluster.MaxNodes, advice)
+	return command.Usagef("-n %d and %d servers%s are %d nodes, want at most %d in all; %s", workers, servers, why, workers+servers, cluster.MaxNodes, advice)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 // A logLine is what every line of a JSON log has, and some attributes.
@@ -141,13 +142,13 @@ func TestErrorsInTheLogFormat(t *testing.T) {
 		code            int
 		json            bool
 	}{
-		{"", "-n 1 --log-format xml true", `launch: --log-format "xml" is unknown; want text or json`, exitUsage, false},
-		{"PARAGON_LOG_FORMAT=xml", "-n 1 true", `launch: --log-format "xml" is unknown; want text or json`, exitUsage, false},
-		{"", "tune --log-format xml study.yaml", `launch: --log-format "xml" is unknown; want text or json`, exitUsage, false},
-		{"DMLC_ROLE=server PARAGON_LOG_FORMAT=xml", "role", `launch: PARAGON_LOG_FORMAT="xml" is unknown; want text or json`, exitUsage, false},
-		{"", "-n 1 --log-format json --env PARAGON_LOG_FORMAT=text true", "PARAGON_LOG_FORMAT: launch sets this variable itself", exitUsage, false},
+		{"", "-n 1 --log-format xml true", `launch: --log-format "xml" is unknown; want text or json`, command.ExitUsage, false},
+		{"PARAGON_LOG_FORMAT=xml", "-n 1 true", `launch: --log-format "xml" is unknown; want text or json`, command.ExitUsage, false},
+		{"", "tune --log-format xml study.yaml", `launch: --log-format "xml" is unknown; want text or json`, command.ExitUsage, false},
+		{"DMLC_ROLE=server PARAGON_LOG_FORMAT=xml", "role", `launch: PARAGON_LOG_FORMAT="xml" is unknown; want text or json`, command.ExitUsage, false},
+		{"", "-n 1 --log-format json --env PARAGON_LOG_FORMAT=text true", "PARAGON_LOG_FORMAT: launch sets this variable itself", command.ExitUsage, false},
 		{"PARAGON_LOG_FORMAT=xml", "-n 1 --log-format json --result /proc/none/x true", "/proc/none/x", 1, true},
-		{"DMLC_ROLE=x PARAGON_LOG_FORMAT=json", "role", `DMLC_ROLE is \"x\"`, exitUsage, true},
+		{"DMLC_ROLE=x PARAGON_LOG_FORMAT=json", "role", `DMLC_ROLE is \"x\"`, command.ExitUsage, true},
 	} {
 		l := startWith(t, launchProgram, t.TempDir(), strings.Fields(tc.env), strings.Fields(tc.args)...)
 		code := l.exit(t)

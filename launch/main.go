@@ -20,7 +20,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,43 +29,33 @@ import (
 
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/logline"
+	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/command/data"
+	"github.com/paragon-train/paragon/launch/internal/command/image"
+	"github.com/paragon-train/paragon/launch/internal/command/role"
+	"github.com/paragon-train/paragon/launch/internal/command/tune"
 	"github.com/paragon-train/paragon/version"
 )
 
 func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
 
-// exitUsage is the exit code for a command line that makes no sense.
-const exitUsage = 2
-
-// A usageError is one about the command line.
-type usageError struct{ error }
-
-func usagef(format string, args ...any) error {
-	return usageError{fmt.Errorf("launch: "+format, args...)}
-}
-
-// An exitError ends launch with a code and no further message.
-type exitError int
-
-func (e exitError) Error() string { return fmt.Sprintf("exit %d", int(e)) }
-
 func run(args []string, stdout, stderr io.Writer) int {
-	out := &standardOutput{w: stdout, stderr: stderr}
-	return out.code(runCommand(args, out, stderr))
+	out := command.NewOutput(stdout, stderr)
+	return out.Code(runCommand(args, out, stderr))
 }
 
 func runCommand(args []string, stdout, stderr io.Writer) int {
 	level, _, err := joblog.Level(os.Getenv)
 	if err != nil {
 		fmt.Fprintf(stderr, "launch: %v\n", err)
-		return exitUsage
+		return command.ExitUsage
 	}
 	log := slog.New(logline.New(stderr, level, joblog.IsEvent))
 	if len(args) > 1 && (args[1] == "role" || args[1] == "slot") { // a process of the job
 		format, err := joblog.FormatFromEnv(os.Getenv)
 		if err != nil {
 			fmt.Fprintf(stderr, "launch: %v\n", err)
-			return exitUsage
+			return command.ExitUsage
 		}
 		if format == joblog.JSON {
 			log = joblog.New(stderr, level, joblog.FromEnv(os.Getenv))
@@ -78,13 +67,13 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 		case "agent":
 			return runAgent(args[2:], stdout, stderr, log)
 		case "role":
-			return runRole(log)
+			return role.Run(log)
 		case "ctl":
 			return runCtl(args[2:], stdout, stderr)
 		case "data":
-			return runData(args[2:], stdout, stderr)
+			return data.Run(args[2:], stdout, stderr)
 		case "image":
-			return runImage(args[2:], stdout, stderr)
+			return image.Run(args[2:], stdout, stderr)
 		case "k8s":
 			return runK8s(args[2:], stdout, stderr)
 		case "top":
@@ -92,28 +81,15 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 		case "slurm":
 			return runSlurm(args[2:], stdout, stderr)
 		case "carry":
-			return runCarry(args[2:], stdout, stderr, log)
+			return role.RunCarry(args[2:], stdout, stderr, log)
 		case "slot":
-			return runSlot(args[2:], log)
+			return role.RunSlot(args[2:], log)
 		case "tune":
-			return runTune(args[2:], stdout, stderr)
+			return tune.Run(args[2:], stdout, stderr)
 		}
 	}
 	app := newApp(stdout, stderr)
-	err = app.Run(joinBool(app, args))
-	var exit exitError
-	var usage usageError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return int(exit)
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "%v\nSee launch --help.\n", err)
-		return exitUsage
-	}
-	fmt.Fprintln(stderr, logline.Visible(err.Error()))
-	return 1
+	return command.ExitCode(app.Run(joinBool(app, args)), app.Name, stderr)
 }
 
 func newApp(stdout, stderr io.Writer) *cli.App {
@@ -130,7 +106,7 @@ func newApp(stdout, stderr io.Writer) *cli.App {
 		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
 		Flags:                     flags(),
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return usageError{explainFlag(c.App, err)}
+			return command.Usage(explainFlag(c.App, err))
 		},
 		Action: func(c *cli.Context) error {
 			o, err := readOptions(c)

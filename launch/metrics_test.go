@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 // metricsAt scrapes until the answer has all lines that begin so.
@@ -77,7 +79,7 @@ func TestMetricsNeedAnAddressThatCanBeUsed(t *testing.T) {
 		addr, want string
 		code       int
 	}{
-		{"9464", `--metrics-listen: address "9464": want host:port`, exitUsage},
+		{"9464", `--metrics-listen: address "9464": want host:port`, command.ExitUsage},
 		{"192.0.2.1:9464", "--metrics-listen: prom: listen for scrapes: listen tcp 192.0.2.1:9464", 1},
 	} {
 		l := startLauncher(t, "", "-n", "1", "-s", "1", "--metrics-listen", c.addr, "true")

@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/otel"
@@ -167,19 +168,19 @@ func (o *options) readOutput(c *cli.Context) (err error) {
 	o.output.result = c.Path("result")
 	switch {
 	case c.IsSet("result") && o.output.result == "":
-		return usagef("--result is empty; give a file")
+		return command.Usagef("--result is empty; give a file")
 	case o.output.result != "" && o.check:
-		return usagef("--result tells how a job ended, and --check starts none; leave one of them out")
+		return command.Usagef("--result tells how a job ended, and --check starts none; leave one of them out")
 	}
 	switch v := c.String("output"); {
 	case v != "text" && v != "json":
-		return usagef("--output %q is unknown; want text or json", v)
+		return command.Usagef("--output %q is unknown; want text or json", v)
 	case v == "json" && o.check:
-		return usagef("--output json is for the output of processes, and --check starts none; leave one of them out")
+		return command.Usagef("--output json is for the output of processes, and --check starts none; leave one of them out")
 	default:
 		o.output.json = v == "json"
 	}
-	o.output.logFormat, err = readLogFormat(c)
+	o.output.logFormat, err = command.ReadLogFormat(c)
 	return err
 }
 
@@ -188,15 +189,15 @@ func (o *options) readNumbers(c *cli.Context) error {
 	case !c.IsSet("num-workers") && o.check:
 		o.workers = 1
 	case !c.IsSet("num-workers") && o.workers == 0:
-		return usagef("the number of workers is missing; give -n NUMBER")
+		return command.Usagef("the number of workers is missing; give -n NUMBER")
 	}
 	if !c.IsSet("num-servers") {
 		o.servers = o.workers
 	}
-	if err := checkNumber("-n", o.workers, 1, cluster.MaxNodes, " workers"); err != nil {
+	if err := command.CheckNumber("-n", o.workers, 1, cluster.MaxNodes, " workers"); err != nil {
 		return err
 	}
-	if err := checkNumber("-s", o.servers, 1, cluster.MaxNodes, " servers"); err != nil {
+	if err := command.CheckNumber("-s", o.servers, 1, cluster.MaxNodes, " servers"); err != nil {
 		return err
 	}
 	return checkNodes(o.workers, o.servers, c.IsSet("num-servers"))
@@ -208,7 +209,7 @@ func (o *options) checkTimes(*cli.Context) error {
 		value, least time.Duration
 	}{{"start-timeout", o.times.start, 0}, {"stop-timeout", o.times.stop, 0}, {"checkpoint-timeout", o.times.checkpoint, 0}, {"host-timeout", o.times.host, time.Second}} {
 		if d.value <= d.least || d.value > maxTime {
-			return usagef("--%s is %s, want more than %s, such as 30s or 5m, and at most %.0fh", d.name, d.value, d.least, maxTime.Hours())
+			return command.Usagef("--%s is %s, want more than %s, such as 30s or 5m, and at most %.0fh", d.name, d.value, d.least, maxTime.Hours())
 		}
 	}
 	return nil
@@ -218,13 +219,13 @@ func (o *options) checkTimes(*cli.Context) error {
 func (o *options) checkPlaces(c *cli.Context) error {
 	if o.hosts != nil {
 		if _, err := method.Any(o.hosts).Place(o.workers, o.servers); err != nil {
-			return usageError{fmt.Errorf("launch: %w", err)}
+			return command.Usage(fmt.Errorf("launch: %w", err))
 		}
 	}
 	if s := c.String("scheduler-host"); s != "" {
 		h, err := hosts.ParseHost(s)
 		if err != nil {
-			return usagef("--scheduler-host: %v", err)
+			return command.Usagef("--scheduler-host: %v", err)
 		}
 		o.schedulerHost = &h
 	}
@@ -238,18 +239,18 @@ func (o *options) readNetwork(c *cli.Context) error {
 	case "on", "off":
 		o.network.tls = v == "on"
 	default:
-		return usagef("--tls %q is unknown; want auto, on or off", v)
+		return command.Usagef("--tls %q is unknown; want auto, on or off", v)
 	}
 	if o.network.hostIP != "" {
 		if net.ParseIP(o.network.hostIP) == nil {
-			return usagef("--host-ip %q is not an IP address", o.network.hostIP)
+			return command.Usagef("--host-ip %q is not an IP address", o.network.hostIP)
 		}
 		return nil
 	}
 	if o.network.name != "" && o.schedulerHost == nil {
 		var err error
 		if o.network.hostIP, err = job.InterfaceAddress(o.network.name); err != nil {
-			return usageError{err}
+			return command.Usage(err)
 		}
 	}
 	return nil
@@ -277,7 +278,7 @@ func (o *options) readGPUs(c *cli.Context) error {
 	}
 	var err error
 	if o.gpus, err = gpus.Parse(c.String("gpus")); err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	return nil
 }
@@ -285,12 +286,12 @@ func (o *options) readGPUs(c *cli.Context) error {
 func (o *options) readMetrics(c *cli.Context) error {
 	if o.observed.metricsListen = c.String("metrics-listen"); c.IsSet("metrics-listen") {
 		if err := prom.CheckAddress(o.observed.metricsListen); err != nil {
-			return usagef("--metrics-listen: %v", err)
+			return command.Usagef("--metrics-listen: %v", err)
 		}
 	}
 	if host := c.String("process-metrics"); c.IsSet("process-metrics") {
 		if host == "" || strings.Contains(host, "/") {
-			return usagef("--process-metrics %q: want a host or address without a port, such as 127.0.0.1, or 0.0.0.0 for all interfaces", host)
+			return command.Usagef("--process-metrics %q: want a host or address without a port, such as 127.0.0.1, or 0.0.0.0 for all interfaces", host)
 		}
 		o.observed.processMetrics = net.JoinHostPort(host, "0")
 	}
@@ -300,7 +301,7 @@ func (o *options) readMetrics(c *cli.Context) error {
 func (o *options) readSpans(c *cli.Context) error {
 	if o.observed.otelEndpoint = c.String(otelFlag); c.IsSet(otelFlag) {
 		if err := otel.CheckEndpoint(o.observed.otelEndpoint); err != nil {
-			return usagef("--%s: %v", otelFlag, err)
+			return command.Usagef("--%s: %v", otelFlag, err)
 		}
 	}
 	return nil
@@ -319,8 +320,8 @@ func (o *options) readPage(c *cli.Context) (err error) {
 }
 
 func (o *options) readCommand(c *cli.Context) error {
-	if o.command = command(c.Args().Slice()); len(o.command) == 0 && !o.check {
-		return usagef("no command for the workers; write it at the end: launch -n %d ./program", o.workers)
+	if o.command = workerCommand(c.Args().Slice()); len(o.command) == 0 && !o.check {
+		return command.Usagef("no command for the workers; write it at the end: launch -n %d ./program", o.workers)
 	}
 	return nil
 }

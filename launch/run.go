@@ -5,13 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"syscall"
-
-	"golang.org/x/term"
 
 	"github.com/paragon-train/paragon/internal/hosts/lines"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
@@ -27,7 +25,7 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	res, err := o.runJob(ctx, stdout, stderr)
 	code := 0
-	var exit exitError
+	var exit command.ExitError
 	switch {
 	case errors.As(err, &exit):
 		code = int(exit)
@@ -35,8 +33,8 @@ func (o *options) run(ctx context.Context, stdout, stderr io.Writer) error {
 		// launch prints it, and ends with 1.
 		code, res.err = 1, err
 	}
-	if s, ok := stdout.(*standardOutput); ok && code == 0 && s.code(0) != 0 {
-		code, res.err = s.code(0), errors.New("the standard output could not be written")
+	if s, ok := stdout.(*command.Output); ok && code == 0 && s.Code(0) != 0 {
+		code, res.err = s.Code(0), errors.New("the standard output could not be written")
 	}
 	report := res.Report(res.err, code)
 	report.Metrics = res.metrics
@@ -100,9 +98,4 @@ type printer struct{ out *lines.Merger }
 func (p printer) Write(b []byte) (int, error) {
 	p.out.Print(string(b))
 	return len(b), nil
-}
-
-func isTerminal(w io.Writer) bool {
-	f := fileOf(w)
-	return f != nil && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

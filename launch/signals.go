@@ -7,6 +7,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
@@ -70,6 +71,6 @@ func (q *signalQueue) unless(ctx context.Context, f func(ctx context.Context) er
 	case s := <-q.queued:
 		cancel()
 		<-done
-		return job.Stopped(s), exitError(job.SignalCode(s))
+		return job.Stopped(s), command.ExitError(job.SignalCode(s))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/flagerr"
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
@@ -52,12 +53,12 @@ func runSlurm(args []string, stdout, stderr io.Writer) int {
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Present() {
-				return unknownCommand(c.App, c.Args().First())
+				return command.UnknownCommand(c.App, c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
 	}
-	return runSubApp(app, args, stdout, stderr)
+	return command.RunApp(app, args, stdout, stderr)
 }
 
 // sbatchFlags are what a script asks Slurm for.
@@ -134,19 +135,19 @@ func readSbatch(c *cli.Context, name string) (slurm.ScriptConfig, error) {
 		cfg.Name = name
 	}
 	if !c.IsSet("nodes") {
-		return cfg, usagef("slurm: the number of nodes is missing; give --nodes NUMBER")
+		return cfg, command.Usagef("slurm: the number of nodes is missing; give --nodes NUMBER")
 	}
 	for _, n := range []struct {
 		name  string
 		value int
 	}{{"nodes", cfg.Nodes}, {"ntasks-per-node", cfg.TasksPerNode}, {"cpus-per-task", cfg.CPUsPerTask}, {"gpus-per-node", cfg.GPUsPerNode}} {
 		if c.IsSet(n.name) && (n.value < 1 || n.value > 65_536) {
-			return cfg, usagef("slurm: --%s is %d, want 1 to 65536", n.name, n.value)
+			return cfg, command.Usagef("slurm: --%s is %d, want 1 to 65536", n.name, n.value)
 		}
 	}
 	if c.IsSet("time") {
 		if cfg.Time, err = slurm.Limit(c.String("time")); err != nil {
-			return cfg, usagef("slurm: --time %v", err)
+			return cfg, command.Usagef("slurm: --time %v", err)
 		}
 	}
 	return cfg, nil
@@ -158,7 +159,7 @@ func parseOwn(c *cli.Context, args []string, action cli.ActionFunc) error {
 		Name: c.App.Name + " " + c.Command.Name, HideHelp: true, HideHelpCommand: true, Flags: c.Command.Flags, Action: action,
 		DisableSliceFlagSeparator: true, Writer: c.App.Writer, ErrWriter: c.App.ErrWriter, ExitErrHandler: func(*cli.Context, error) {},
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
-			return usageError{fmt.Errorf("%s %s: %w", c.App.Name, c.Command.Name, flagerr.Explain(c.Command.VisibleFlags(), err))}
+			return command.Usage(fmt.Errorf("%s %s: %w", c.App.Name, c.Command.Name, flagerr.Explain(c.Command.VisibleFlags(), err)))
 		},
 	}
 	return app.Run(append([]string{app.Name}, args...))
@@ -195,7 +196,7 @@ func printScript(c *cli.Context, args []string, stdout, stderr io.Writer) error 
 		warnProcessors(stderr, "script", cfg)
 		text, err := slurm.Script(cfg)
 		if err != nil {
-			return usagef("slurm script: %v", err)
+			return command.Usagef("slurm script: %v", err)
 		}
 		_, err = io.WriteString(stdout, text)
 		return err
@@ -206,7 +207,7 @@ func printScript(c *cli.Context, args []string, stdout, stderr io.Writer) error 
 // arguments are rest.
 func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) {
 	name := "launch"
-	if words := command(c.Args().Slice()); len(words) > 0 && words[0] != "/bin/sh" {
+	if words := workerCommand(c.Args().Slice()); len(words) > 0 && words[0] != "/bin/sh" {
 		name = notInName.ReplaceAllString(filepath.Base(words[0]), "_")
 	}
 	cfg, err := readSbatch(own, name)
@@ -220,11 +221,11 @@ func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) 
 		}
 	}
 	if cfg.Notice < time.Second || cfg.Notice > 18*time.Hour {
-		return cfg, usagef("slurm script: --notice is %s, want 1s to 18h", cfg.Notice)
+		return cfg, command.Usagef("slurm script: --notice is %s, want 1s to 18h", cfg.Notice)
 	}
 	// Slurm signals up to a minute early.
 	if limit, ok := slurm.LimitTime(cfg.Time); ok && cfg.Time != "" && limit <= cfg.Notice+time.Minute {
-		return cfg, usagef("slurm script: --time %s and --notice %s: want more than %s of time, since the job stops with a checkpoint %s to %s before its limit",
+		return cfg, command.Usagef("slurm script: --time %s and --notice %s: want more than %s of time, since the job stops with a checkpoint %s to %s before its limit",
 			own.String("time"), cfg.Notice, cfg.Notice+time.Minute, cfg.Notice, cfg.Notice+time.Minute)
 	}
 	// The flags are read as the script's launch will read them.
@@ -271,9 +272,9 @@ func printJoin(c *cli.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		switch {
 		case len(left) > 0:
-			return usagef("slurm join: got argument %q, want one job and flags", left[0])
+			return command.Usagef("slurm join: got argument %q, want one job and flags", left[0])
 		case !jobID.MatchString(id):
-			return usagef("slurm join: got the job %q, want its number; squeue --me shows it", id)
+			return command.Usagef("slurm join: got the job %q, want its number; squeue --me shows it", id)
 		}
 		cfg, err := readSbatch(own, "join-"+id)
 		if err != nil {
@@ -289,7 +290,7 @@ func printJoin(c *cli.Context, args []string, stdout, stderr io.Writer) error {
 		warnProcessors(stderr, "join", cfg)
 		text, err := slurm.Join(slurm.JoinConfig{ScriptConfig: cfg, Folder: folder})
 		if err != nil {
-			return usagef("slurm join: %v", err)
+			return command.Usagef("slurm join: %v", err)
 		}
 		_, err = io.WriteString(stdout, text)
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/testing/slurmtest"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 // allocate takes nodes of a cluster, and returns the variables that salloc would set, in place of
@@ -215,8 +216,8 @@ func TestBadBatchScriptsAreRefused(t *testing.T) {
 		"requeue":                                        `slurm: there is no "requeue"; there are script and join`,
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := runSlurm(strings.Fields(args), &stdout, &stderr); code != exitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
-			t.Errorf("launch slurm %s: exit code %d, %q; want %d and %q", args, code, stderr.String(), exitUsage, want)
+		if code := runSlurm(strings.Fields(args), &stdout, &stderr); code != command.ExitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
+			t.Errorf("launch slurm %s: exit code %d, %q; want %d and %q", args, code, stderr.String(), command.ExitUsage, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
@@ -21,7 +22,7 @@ func newSpotFlag(usage string) cli.Flag {
 // checkSpot checks the value of --spot, and the address of the metadata service.
 func checkSpot(provider string) error {
 	if err := spotConfig(provider, nil).Check(); err != nil {
-		return usageError{err}
+		return command.Usage(err)
 	}
 	return nil
 }

@@ -17,15 +17,13 @@ import (
 	"github.com/paragon-train/paragon/internal/member/jobcontrol"
 	"github.com/paragon-train/paragon/internal/member/record"
 	"github.com/paragon-train/paragon/internal/observe/page"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/jobpage"
 )
 
+// What launch ctl page needs, among the credentials of a job's record.
 const (
-	statusFlag = "status-listen"
-	statusOff  = "off"
-
-	// What launch ctl page needs, among the credentials of a job's record.
 	pageURLVariable = "PARAGON_PAGE_URL"
 	pageKeyVariable = "PARAGON_PAGE_KEY"
 )
@@ -46,17 +44,17 @@ type statusOptions struct {
 // readStatus reads the flags of the live page. A trial of a search has no page unless it is asked
 // for: the search has one.
 func readStatus(c *cli.Context, trial bool) (s statusOptions, err error) {
-	s = statusOptions{listen: c.String(statusFlag), asked: c.IsSet(statusFlag), cert: c.Path("status-cert"), key: c.Path("status-key")}
+	s = statusOptions{listen: c.String(command.PageFlag), asked: c.IsSet(command.PageFlag), cert: c.Path("status-cert"), key: c.Path("status-key")}
 	switch {
-	case s.listen == statusOff || trial && !s.asked:
+	case s.listen == command.PageOff || trial && !s.asked:
 		s.listen = ""
 	case s.listen == "":
-		return s, usagef("--%s is empty; want host:port, or %s", statusFlag, statusOff)
+		return s, command.Usagef("--%s is empty; want host:port, or %s", command.PageFlag, command.PageOff)
 	case !strings.Contains(s.listen, ":"):
-		return s, usagef("--%s: address %q: want host:port, or %s", statusFlag, s.listen, statusOff)
+		return s, command.Usagef("--%s: address %q: want host:port, or %s", command.PageFlag, s.listen, command.PageOff)
 	}
 	if (s.cert == "") != (s.key == "") {
-		return s, usagef("--status-cert and --status-key belong together; got only one of them")
+		return s, command.Usagef("--status-cert and --status-key belong together; got only one of them")
 	}
 	return s, nil
 }
@@ -88,10 +86,10 @@ func (o *options) openPage(log *slog.Logger) (*livePage, error) {
 	var err error
 	if p.server, err = page.Listen(cfg); err != nil {
 		if errors.Is(err, page.ErrPublic) {
-			return nil, fmt.Errorf("launch: --%s %s: %w (--status-cert and --status-key); or use an address of this machine, such as 127.0.0.1:0, and ssh -L", statusFlag, s.listen, page.ErrPublic)
+			return nil, fmt.Errorf("launch: --%s %s: %w (--status-cert and --status-key); or use an address of this machine, such as 127.0.0.1:0, and ssh -L", command.PageFlag, s.listen, page.ErrPublic)
 		}
 		if s.asked {
-			return nil, fmt.Errorf("launch: --%s: %w", statusFlag, err)
+			return nil, fmt.Errorf("launch: --%s: %w", command.PageFlag, err)
 		}
 		log.Warn(fmt.Sprintf("the job runs without its live page: %v", err))
 		return nil, nil
@@ -163,13 +161,13 @@ and open the link with localhost:8080 in place of its host and port. See docs/ho
 		Flags: jobFlags(),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usagef("ctl page: got %q, want flags only", c.Args().First())
+				return command.Usagef("ctl page: got %q, want flags only", c.Args().First())
 			}
 			k, err := findJob(c, record.Find)
 			if err != nil {
 				return err
 			}
-			noPage := fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, it is a trial of a search, or its launch could not listen for it (see launch's log)", k.Job, statusFlag, statusOff)
+			noPage := fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, it is a trial of a search, or its launch could not listen for it (see launch's log)", k.Job, command.PageFlag, command.PageOff)
 			if k.remote != nil {
 				link, err := k.remote.Link(c.Context, k.Job)
 				switch {

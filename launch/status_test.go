@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 // A viewer is a browser that reads the stream of a live page.
@@ -114,9 +116,9 @@ func TestLivePageIsRefusedWhereItIsNotSafe(t *testing.T) {
 	}{
 		{[]string{"--status-listen", "0.0.0.0:0"}, "other machines can reach this address, so the page needs a TLS certificate (--status-cert and --status-key)", 1},
 		{[]string{"--status-listen", "192.0.2.1:80"}, "launch: --status-listen: page: listen tcp 192.0.2.1:80", 1},
-		{[]string{"--status-listen", "8080"}, `--status-listen: address "8080": want host:port, or off`, exitUsage},
-		{[]string{"--status-listen", ""}, "--status-listen is empty; want host:port, or off", exitUsage},
-		{[]string{"--status-cert", file}, "--status-cert and --status-key belong together", exitUsage},
+		{[]string{"--status-listen", "8080"}, `--status-listen: address "8080": want host:port, or off`, command.ExitUsage},
+		{[]string{"--status-listen", ""}, "--status-listen is empty; want host:port, or off", command.ExitUsage},
+		{[]string{"--status-cert", file}, "--status-cert and --status-key belong together", command.ExitUsage},
 		{[]string{"--status-cert", file, "--status-key", file}, "no such file", 1},
 	} {
 		l := startLauncher(t, "", append(c.args, "-n", "1", "-s", "1", "true")...)

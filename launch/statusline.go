@@ -10,6 +10,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/logline"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
 // A statusLine writes lines to the launcher's standard error. On a terminal it keeps one line below
@@ -30,10 +31,10 @@ const clearLine = "\r\x1b[K"
 // newStatusLine makes one that writes to w, which stands for the given standard error.
 func newStatusLine(w, stderr io.Writer) *statusLine {
 	return &statusLine{w: w, terminal: func() (int, bool) {
-		if !isTerminal(stderr) {
+		if !command.IsTerminal(stderr) {
 			return 0, false
 		}
-		columns, _, err := term.GetSize(int(fileOf(stderr).Fd()))
+		columns, _, err := term.GetSize(int(command.FileOf(stderr).Fd()))
 		if columns == 0 {
 			columns = 80 // some do not say
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 
@@ -39,10 +40,10 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 			&cli.BoolFlag{Name: "json", Usage: "write the same as one JSON document", DisableDefaultText: true}),
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return usagef("top: got %q, want flags only", c.Args().First())
+				return command.Usagef("top: got %q, want flags only", c.Args().First())
 			}
 			once := c.Bool("once") || c.Bool("json")
-			out := fileOf(stdout)
+			out := command.FileOf(stdout)
 			if !once && (out == nil || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd()))) {
 				return errors.New("launch: top: the standard input and output are not a terminal; use --once or --json")
 			}
@@ -64,7 +65,7 @@ func runTop(args []string, stdout, stderr io.Writer) int {
 			return writeTop(c.App.Writer, d)
 		},
 	}
-	return runSubApp(app, args, stdout, stderr)
+	return command.RunApp(app, args, stdout, stderr)
 }
 
 func writeIndented(w io.Writer, v any) error {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/member/searchcontrol"
+	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/command/tune"
 )
 
 // launch tune hosts, add and remove put their words to the search of a folder, and print its
@@ -33,13 +35,13 @@ func TestTuneAsksARunningSearch(t *testing.T) {
 		{"remove " + dir + " d3", 0, "remove [d3]\n"},
 		{"add " + dir + " d9", 1, "launch: tune add: tune: add host d9: Connection refused\n"},
 		{"hosts " + t.TempDir(), 1, "launch: tune hosts: no search answers in "},
-		{"hosts", exitUsage, "tune hosts: got 0 arguments, want the folder of a study"},
-		{"add " + dir, exitUsage, "tune add: got 1 arguments, want the folder of a study and a host"},
-		{"add " + dir + " d3 cores=4", exitUsage, `got "cores=4", want slots=N, gpus=N or cpus=N`},
-		{"remove " + dir, exitUsage, "tune remove: got 1 arguments, want the folder of a study and a host"},
+		{"hosts", command.ExitUsage, "tune hosts: got 0 arguments, want the folder of a study"},
+		{"add " + dir, command.ExitUsage, "tune add: got 1 arguments, want the folder of a study and a host"},
+		{"add " + dir + " d3 cores=4", command.ExitUsage, `got "cores=4", want slots=N, gpus=N or cpus=N`},
+		{"remove " + dir, command.ExitUsage, "tune remove: got 1 arguments, want the folder of a study and a host"},
 	} {
 		var out strings.Builder
-		if code := runTune(strings.Fields(tc.args), &out, &out); code != tc.code || !strings.Contains(out.String(), tc.want) {
+		if code := tune.Run(strings.Fields(tc.args), &out, &out); code != tc.code || !strings.Contains(out.String(), tc.want) {
 			t.Errorf("%s: exit code %d, want %d, and %q with %q", tc.args, code, tc.code, out.String(), tc.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/testing/digits"
 	"github.com/paragon-train/paragon/internal/testing/testbuild"
+	"github.com/paragon-train/paragon/launch/internal/command/tune"
 )
 
 // counting is a search over a command that counts; wait is how long it sleeps at each step.
@@ -143,10 +144,10 @@ func TestTheStudyOfTheHelpRuns(t *testing.T) {
 	takesLong(t)
 	t.Parallel()
 	testbuild.NeedsWorkspace(t)
-	_, text, found := strings.Cut(tuneDescription, "  study.yaml\n")
+	_, text, found := strings.Cut(tune.Description, "  study.yaml\n")
 	text, _, ended := strings.Cut(text, "\n\n")
 	if !found || !ended {
-		t.Fatalf("the help has no study.yaml:\n%s", tuneDescription)
+		t.Fatalf("the help has no study.yaml:\n%s", tune.Description)
 	}
 	if os.Getenv("PARAGON_TEST_SLOW") == "" {
 		text = strings.Replace(text, "samples: 20", "samples: 2", 1)
@@ -212,7 +213,7 @@ func TestTuneGoesOnAfterCtrlCAndAfterKill(t *testing.T) {
 			if err := l.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
-			want := map[syscall.Signal]int{syscall.SIGINT: exitInterrupted, syscall.SIGUSR1: 85}[signal]
+			want := map[syscall.Signal]int{syscall.SIGINT: tune.ExitInterrupted, syscall.SIGUSR1: 85}[signal]
 			if code := l.exit(t); signal != syscall.SIGKILL && code != want {
 				t.Errorf("exit code %d, want %d", code, want)
 			}

@@ -15,7 +15,7 @@ import (
 var exitName = regexp.MustCompile(`^[eE]xit[A-Z]`)
 
 // exitCodes are the codes in a file: constants such as exitUsage, and calls of os.Exit and
-// exitError with a number.
+// ExitError with a number.
 func exitCodes(name string, src any) (codes []string, err error) {
 	f, err := parser.ParseFile(token.NewFileSet(), name, src, 0)
 	if err != nil {
@@ -42,7 +42,7 @@ func exitCodes(name string, src any) (codes []string, err error) {
 			case *ast.Ident:
 				called = fn.Name
 			}
-			if (called == "Exit" || called == "exitError") && len(n.Args) == 1 {
+			if (called == "Exit" || called == "ExitError") && len(n.Args) == 1 {
 				number(n.Args[0])
 			}
 		}
@@ -85,7 +85,7 @@ func TestExitCodesAreFound(t *testing.T) {
 	codes, err := exitCodes("x.go", `package x
 const exitUsage, other = 2, 9
 var _ = 5
-func f() error { os.Exit(143); os.Exit(code); return exitError(1) }`)
+func f() error { os.Exit(143); os.Exit(code); return ExitError(1) }`)
 	if err != nil || strings.Join(codes, " ") != "2 143 1" {
 		t.Errorf("got %q, %v", codes, err)
 	}

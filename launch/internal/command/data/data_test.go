@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 // launchData runs `launch data` in this process and returns the code and what was printed.
 func launchData(args ...string) (code int, stdout, stderr string) {
 	var o, e bytes.Buffer
-	code = runData(args, &o, &e)
+	code = Run(args, &o, &e)
 	return code, o.String(), e.String()
 }
 
@@ -141,7 +141,7 @@ func TestShardsMayNumberTheirSamplesAnew(t *testing.T) {
 // A pixel of an MDS shard that is not compressed has no checksum but the whole file's.
 func TestDataCheckComparesHashes(t *testing.T) {
 	folder := t.TempDir()
-	if err := os.CopyFS(folder, os.DirFS("../data/internal/source/mds/testdata/pil")); err != nil {
+	if err := os.CopyFS(folder, os.DirFS("../../../../data/internal/source/mds/testdata/pil")); err != nil {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := launchData("check", folder)

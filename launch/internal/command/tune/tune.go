@@ -1,4 +1,4 @@
-package main
+package tune
 
 import (
 	"context"
@@ -20,12 +20,13 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
 	"github.com/paragon-train/paragon/tune/study"
 )
 
-const tuneDescription = `Searches the parameters of a command: it runs the command many times with different flags, stops bad trials early,
+const Description = `Searches the parameters of a command: it runs the command many times with different flags, stops bad trials early,
 and reports which parameters were best and why. A file describes the search:
 
   study.yaml
@@ -99,8 +100,8 @@ bytes of one.
 
 In a Slurm allocation each trial runs in its own step on one of the nodes (docs/how-to/slurm.md).`
 
-// exitInterrupted is the exit code of a search that was interrupted, as shells have it.
-const exitInterrupted = 130
+// ExitInterrupted is the exit code of a search that was interrupted, as shells have it.
+const ExitInterrupted = 130
 
 // errRequeue is the cause of the end of a search that SIGUSR1 stopped.
 var errRequeue = errors.New("SIGUSR1")
@@ -124,38 +125,38 @@ func requeueContext(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// runTune is `launch tune`.
-func runTune(args []string, stdout, stderr io.Writer) int {
+// Run is `launch tune`.
+func Run(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:        "launch tune",
 		Usage:       "search hyper-parameters of a command",
 		UsageText:   "launch tune [flags] STUDY.YAML\nlaunch tune show|why|replay|export|import|hosts|add|remove ...",
-		Description: tuneDescription,
+		Description: Description,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "resume", Usage: "resume the search in the study's folder, if there is one", DisableDefaultText: true},
 			&cli.StringFlag{Name: "failed", Usage: "with --resume: what to do with failed trials: keep, resume (from their checkpoints) or restart", Value: "keep"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print the first trials, and exit", DisableDefaultText: true},
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "also show the output of the trials", DisableDefaultText: true},
 			&cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"},
-			newLogFormatFlag(),
+			command.NewLogFormatFlag(),
 			&cli.StringFlag{Name: "deadline", Usage: "the `TIME` by which the best has to be known: 18:00, 2026-11-29T18:00, or 2h after the search began", DefaultText: "from the file, or none"},
 			&cli.IntFlag{Name: "parallel", Usage: "how many trials run at once", DefaultText: "from the file, or as many as fit"},
-			&cli.StringFlag{Name: statusFlag, Usage: "serve the search's live page for browsers at a loopback `ADDRESS` (host:port; port 0: a free one), or off; the log has the link", Value: "127.0.0.1:0"},
+			&cli.StringFlag{Name: command.PageFlag, Usage: "serve the search's live page for browsers at a loopback `ADDRESS` (host:port; port 0: a free one), or off; the log has the link", Value: "127.0.0.1:0"},
 		},
-		Commands: []*cli.Command{tuneShowCommand(stdout), tuneWhyCommand(stdout), tuneReplayCommand(stdout), tuneExportCommand(stdout), tuneImportCommand(stdout), tuneHostsCommand(stdout), tuneAddCommand(stdout), tuneRemoveCommand(stdout)},
+		Commands: []*cli.Command{showCommand(stdout), whyCommand(stdout), replayCommand(stdout), exportCommand(stdout), importCommand(stdout), hostsCommand(stdout), addCommand(stdout), removeCommand(stdout)},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags come before it)", c.NArg())
+				return command.Usagef("tune: got %d arguments, want the file of the study: launch tune study.yaml (flags come before it)", c.NArg())
 			}
 			return searchCommand(c, stdout, stderr)
 		},
 	}
-	return runSubApp(app, args, stdout, stderr)
+	return command.RunApp(app, args, stdout, stderr)
 }
 
 // searchCommand is `launch tune FILE`.
 func searchCommand(c *cli.Context, out, stderr io.Writer) error {
-	format, err := readLogFormat(c)
+	format, err := command.ReadLogFormat(c)
 	if err != nil {
 		return err
 	}
@@ -198,20 +199,20 @@ func applyFlags(c *cli.Context, s *study.Study) (err error) {
 	}
 	if c.IsSet("parallel") {
 		s.Config.Parallel = c.Int("parallel")
-		if err := checkNumber("tune: --parallel", s.Config.Parallel, 1, tune.MaxParallel, " trials"); err != nil {
+		if err := command.CheckNumber("tune: --parallel", s.Config.Parallel, 1, tune.MaxParallel, " trials"); err != nil {
 			return err
 		}
 	}
 	var deadline study.Deadline
 	if c.IsSet("deadline") {
 		if deadline, err = study.ParseDeadline(c.String("deadline")); err != nil {
-			return usagef("tune: --deadline: %v", err)
+			return command.Usagef("tune: --deadline: %v", err)
 		}
 	}
 	if err := s.SetDeadline(deadline, time.Now()); err != nil {
 		return err
 	}
-	if s.Config.StatusListen = c.String(statusFlag); s.Config.StatusListen == statusOff {
+	if s.Config.StatusListen = c.String(command.PageFlag); s.Config.StatusListen == command.PageOff {
 		s.Config.StatusListen = ""
 	}
 	s.Config.Resume, err = resumeMode(c.Bool("resume"), c.String("failed"))
@@ -222,14 +223,14 @@ func applyFlags(c *cli.Context, s *study.Study) (err error) {
 // Messages on the same terminal stand above the table.
 func searchOutput(s *study.Study, out, stderr io.Writer, format joblog.Format) (*show.Status, *slog.Logger) {
 	status, log := show.NewLines(out), stderr
-	if f := fileOf(out); f != nil && term.IsTerminal(int(f.Fd())) {
+	if f := command.FileOf(out); f != nil && term.IsTerminal(int(f.Fd())) {
 		status = show.NewStatus(f)
 		if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) && format == joblog.Text {
 			log = status
 		}
 	}
 	status.Name = s.Config.Name
-	logger := newLogger(log, format, "tune")
+	logger := command.NewLogger(log, format, "tune")
 	s.Config.Logger, s.Jobs.Logger = logger, logger
 	return status, logger
 }
@@ -255,9 +256,9 @@ func resumeMode(resume bool, failed string) (tune.ResumeMode, error) {
 	mode, ok := modes[failed]
 	switch {
 	case !ok:
-		return "", usagef("tune: --failed is %q, want keep, resume or restart", failed)
+		return "", command.Usagef("tune: --failed is %q, want keep, resume or restart", failed)
 	case !resume && failed != "keep":
-		return "", usagef("tune: --failed %s is for --resume", failed)
+		return "", command.Usagef("tune: --failed %s is for --resume", failed)
 	case !resume:
 		return tune.ResumeNever, nil
 	}
@@ -388,9 +389,9 @@ func search(ctx context.Context, file string, s *study.Study, status *show.Statu
 		}
 		fmt.Fprintf(out, "\ninterrupted; all reports are in %s\nto resume: %s\n", cfg.Dir, again)
 		if errors.Is(context.Cause(ctx), errRequeue) {
-			return exitError(control.ExitCheckpointed)
+			return command.ExitError(control.ExitCheckpointed)
 		}
-		return exitError(exitInterrupted)
+		return command.ExitError(ExitInterrupted)
 	}
 	if err != nil && len(result.Front()) == 0 {
 		printFailed(out, result, cfg.Dir, resumeWord(file, s))

@@ -1,4 +1,4 @@
-package main
+package tune
 
 import (
 	"fmt"
@@ -9,9 +9,10 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/searchcontrol"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
-func tuneHostsCommand(out io.Writer) *cli.Command {
+func hostsCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "hosts",
 		Usage:     "show the hosts of a running search",
@@ -21,14 +22,14 @@ func tuneHostsCommand(out io.Writer) *cli.Command {
    launch tune hosts runs/mnist`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("tune hosts: got %d arguments, want the folder of a study", c.NArg())
+				return command.Usagef("tune hosts: got %d arguments, want the folder of a study", c.NArg())
 			}
 			return askSearch(c, out, searchcontrol.Request{Op: searchcontrol.Hosts})
 		},
 	}
 }
 
-func tuneAddCommand(out io.Writer) *cli.Command {
+func addCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "add",
 		Usage:     "add a host to a running search",
@@ -41,18 +42,18 @@ func tuneAddCommand(out io.Writer) *cli.Command {
 The hosts file does not change: add the host there, too, if a resumed search should use it.`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() < 2 {
-				return usagef("tune add: got %d arguments, want the folder of a study and a host", c.NArg())
+				return command.Usagef("tune add: got %d arguments, want the folder of a study and a host", c.NArg())
 			}
 			words := c.Args().Tail()
 			if _, err := hosts.ParseLine(words); err != nil {
-				return usageError{fmt.Errorf("launch: tune add: %w", err)}
+				return command.Usage(fmt.Errorf("launch: tune add: %w", err))
 			}
 			return askSearch(c, out, searchcontrol.Request{Op: searchcontrol.Add, Host: strings.Join(words, " ")})
 		},
 	}
 }
 
-func tuneRemoveCommand(out io.Writer) *cli.Command {
+func removeCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "remove",
 		Usage:     "remove a host from a running search",
@@ -62,7 +63,7 @@ func tuneRemoveCommand(out io.Writer) *cli.Command {
    launch tune remove runs/mnist d3`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 2 {
-				return usagef("tune remove: got %d arguments, want the folder of a study and a host", c.NArg())
+				return command.Usagef("tune remove: got %d arguments, want the folder of a study and a host", c.NArg())
 			}
 			return askSearch(c, out, searchcontrol.Request{Op: searchcontrol.Remove, Host: c.Args().Get(1)})
 		},

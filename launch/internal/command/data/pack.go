@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"fmt"
@@ -9,10 +9,11 @@ import (
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/datapack"
 )
 
-func dataPackCommand() *cli.Command {
+func packCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "pack",
 		Usage:     "pack images into .rec files or tar shards",
@@ -85,7 +86,7 @@ func packData(c *cli.Context) error {
 	}
 	if allowed := c.Int("bad-examples"); sum.Bad > allowed {
 		fmt.Fprintf(c.App.ErrWriter, "launch: data pack: --bad-examples allows %d: mend or remove the images that are named above, or give --bad-examples %d\n", allowed, sum.Bad)
-		return exitError(1)
+		return command.ExitError(1)
 	}
 	return nil
 }
@@ -93,7 +94,7 @@ func packData(c *cli.Context) error {
 // readPackFlags reads the command line.
 func readPackFlags(c *cli.Context) (cfg datapack.Config, channels int, err error) {
 	if c.NArg() != 2 {
-		return cfg, 0, usagef("data pack: got %q, want a source and a file to write: launch data pack photos/train train.rec", c.Args().Slice())
+		return cfg, 0, command.Usagef("data pack: got %q, want a source and a file to write: launch data pack photos/train train.rec", c.Args().Slice())
 	}
 	cfg = datapack.Config{
 		Output: c.Args().Get(1), CenterCrop: c.Bool("center-crop"), Resize: c.Int("resize"), Encoding: strings.TrimPrefix(c.String("encoding"), "."),
@@ -108,7 +109,7 @@ func readPackFlags(c *cli.Context) (cfg datapack.Config, channels int, err error
 	}
 	cfg.Decode = len(makes) > 0
 	if cfg.Decode && c.Bool("pass-through") {
-		return cfg, 0, usagef("data pack: --pass-through packs files as they are, and %s makes other ones: give one of them", makes[0])
+		return cfg, 0, command.Usagef("data pack: --pass-through packs files as they are, and %s makes other ones: give one of them", makes[0])
 	}
 	switch cfg.Encoding {
 	case "":
@@ -126,14 +127,14 @@ func readPackFlags(c *cli.Context) (cfg datapack.Config, channels int, err error
 		case 0:
 			channels = 1
 		default:
-			return cfg, 0, usagef("data pack: --color: got %d, want 1 for colour or 0 for grey", c.Int("color"))
+			return cfg, 0, command.Usagef("data pack: --color: got %d, want 1 for colour or 0 for grey", c.Int("color"))
 		}
 	}
 	if cfg.ShardSize, err = parseBytes(c.String("shard-size")); err != nil {
-		return cfg, 0, usagef("data pack: --shard-size: %w", err)
+		return cfg, 0, command.Usagef("data pack: --shard-size: %w", err)
 	}
 	if err := cfg.Validate(); err != nil {
-		return cfg, 0, usagef("data pack: %w", err)
+		return cfg, 0, command.Usagef("data pack: %w", err)
 	}
 	return cfg, channels, nil
 }

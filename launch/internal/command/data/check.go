@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"context"
@@ -10,10 +10,11 @@ import (
 
 	"github.com/paragon-train/paragon/data"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/datacheck"
 )
 
-func dataCheckCommand() *cli.Command {
+func checkCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
 		Usage:     "read all images, count them, and name what is damaged",
@@ -37,7 +38,7 @@ file the check goes on behind damage: it finds the next record by itself, and co
 
 func checkData(c *cli.Context) error {
 	if c.NArg() == 0 {
-		return usagef("data check: got no source; give a folder, a file or a URL: launch data check photos/train")
+		return command.Usagef("data check: got no source; give a folder, a file or a URL: launch data check photos/train")
 	}
 	ctx, forget := interruptible(c.Context)
 	defer forget()
@@ -50,7 +51,7 @@ func checkData(c *cli.Context) error {
 		sound = sound && ok
 	}
 	if !sound {
-		return exitError(1)
+		return command.ExitError(1)
 	}
 	return nil
 }

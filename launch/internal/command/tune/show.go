@@ -1,4 +1,4 @@
-package main
+package tune
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/show"
 	"github.com/paragon-train/paragon/tune/study"
@@ -32,7 +33,7 @@ func logFile(path string) (string, error) {
 	return log, nil
 }
 
-func tuneShowCommand(out io.Writer) *cli.Command {
+func showCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "show a finished or running search",
@@ -43,7 +44,7 @@ It reads the log alone, so it shows the search of a Go program, too:
    launch tune show runs/mnist`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("tune show: got %d arguments, want the folder of a study", c.NArg())
+				return command.Usagef("tune show: got %d arguments, want the folder of a study", c.NArg())
 			}
 			path, err := logFile(c.Args().First())
 			if err != nil {
@@ -69,7 +70,7 @@ It reads the log alone, so it shows the search of a Go program, too:
 	}
 }
 
-func tuneWhyCommand(out io.Writer) *cli.Command {
+func whyCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
 		Usage:     "explain the decisions about a trial: by which rule, and compared with which trials",
@@ -79,11 +80,11 @@ func tuneWhyCommand(out io.Writer) *cli.Command {
    launch tune why runs/mnist 7`,
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 2 {
-				return usagef("tune why: got %d arguments, want the folder of a study and the number of a trial", c.NArg())
+				return command.Usagef("tune why: got %d arguments, want the folder of a study and the number of a trial", c.NArg())
 			}
 			trial, err := strconv.Atoi(trimTrial(c.Args().Get(1)))
 			if err != nil || trial < 0 {
-				return usagef("tune why: %q is not a trial number, such as 7", c.Args().Get(1))
+				return command.Usagef("tune why: %q is not a trial number, such as 7", c.Args().Get(1))
 			}
 			path, err := logFile(c.Args().First())
 			if err != nil {
@@ -106,7 +107,7 @@ func trimTrial(s string) string {
 	return s
 }
 
-func tuneReplayCommand(out io.Writer) *cli.Command {
+func replayCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "replay",
 		Usage:     "recompute every proposal and decision of a log",
@@ -118,7 +119,7 @@ func tuneReplayCommand(out io.Writer) *cli.Command {
 		Flags: []cli.Flag{&cli.StringFlag{Name: "study", Usage: "`FILE` with the rules", DefaultText: "study.yaml beside the log"}},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("tune replay: got %d arguments, want the log of a study", c.NArg())
+				return command.Usagef("tune replay: got %d arguments, want the log of a study", c.NArg())
 			}
 			path, err := logFile(c.Args().First())
 			if err != nil {

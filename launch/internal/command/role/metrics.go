@@ -1,4 +1,4 @@
-package main
+package role
 
 import (
 	"context"
@@ -19,9 +19,6 @@ const (
 
 	// restartsEnv is how often launch has started the job again.
 	restartsEnv = "PARAGON_RESTARTS"
-
-	// processMetricsEnv is for workers and servers (see cluster.FromEnv).
-	processMetricsEnv = "PARAGON_PROCESS_METRICS"
 )
 
 // schedulerMetrics are the metrics that a scheduler's process serves.

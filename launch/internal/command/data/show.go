@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/data"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/datacheck"
 	"github.com/paragon-train/paragon/launch/internal/datashow"
 )
 
-func dataShowCommand() *cli.Command {
+func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
 		Usage:     "draw some images with their labels, and list the classes",
@@ -49,22 +50,22 @@ With --transforms images are drawn as a trainer sees them, each --repeat times w
 
 func showData(c *cli.Context) error {
 	if c.NArg() != 1 {
-		return usagef("data show: got %q, want one source: launch data show photos/train", c.Args().Slice())
+		return command.Usagef("data show: got %q, want one source: launch data show photos/train", c.Args().Slice())
 	}
 	cfg := datashow.Config{Columns: c.Int("columns"), Size: c.Int("size"), Seed: c.Uint64("seed"), Goroutines: c.Int("num-thread")}
 	var err error
 	if cfg.Transforms, err = datashow.ParseTransforms(c.String("transforms")); err != nil {
-		return usagef("data show: --transforms: %w", err)
+		return command.Usagef("data show: --transforms: %w", err)
 	}
 	switch {
 	case cfg.Columns < 1 || cfg.Size < 8 || cfg.Size > 4096:
-		return usagef("data show: --columns and --size: got %d columns of %d pixels, want at least 1, of 8 to 4096", cfg.Columns, cfg.Size)
+		return command.Usagef("data show: --columns and --size: got %d columns of %d pixels, want at least 1, of 8 to 4096", cfg.Columns, cfg.Size)
 	case c.Int("count") < 1 || c.Int("repeat") < 1 || c.Int("count") > 10_000 || c.Int("repeat") > 1000:
-		return usagef("data show: --count and --repeat: got %d and %d, want 1 to 10000 and 1 to 1000", c.Int("count"), c.Int("repeat"))
+		return command.Usagef("data show: --count and --repeat: got %d and %d, want 1 to 10000 and 1 to 1000", c.Int("count"), c.Int("repeat"))
 	case c.Path("output") != "" && filepath.Ext(c.Path("output")) != ".png":
-		return usagef("data show: --output: got %s, want a name that ends in .png", c.Path("output"))
+		return command.Usagef("data show: --output: got %s, want a name that ends in .png", c.Path("output"))
 	case c.Path("output") == "" && c.Bool("no-table"):
-		return usagef("data show: --no-table without --output shows nothing; give --output sheet.png")
+		return command.Usagef("data show: --no-table without --output shows nothing; give --output sheet.png")
 	}
 	ctx, forget := interruptible(c.Context)
 	defer forget()

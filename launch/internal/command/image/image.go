@@ -1,4 +1,4 @@
-package main
+package image
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/gorun"
 	"github.com/paragon-train/paragon/launch/internal/image"
 )
 
@@ -47,8 +49,8 @@ bit for bit.`
 // imageLimit is the size of an image, in bytes to send, above which launch image warns.
 const imageLimit = 40e6
 
-// runImage is `launch image`.
-func runImage(args []string, stdout, stderr io.Writer) int {
+// Run is `launch image`.
+func Run(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:        "launch image",
 		Usage:       "make a container image of launch and a worker's program",
@@ -73,7 +75,7 @@ func runImage(args []string, stdout, stderr io.Writer) int {
 			return o.make(c.Context, stdout, stderr)
 		},
 	}
-	return runSubApp(app, args, stdout, stderr)
+	return command.RunApp(app, args, stdout, stderr)
 }
 
 // imageOptions are the command line of launch image.
@@ -92,35 +94,35 @@ type imageOptions struct {
 
 func readImageOptions(c *cli.Context) (*imageOptions, error) {
 	o := &imageOptions{output: c.Path("output"), layout: c.Path("layout"), launch: c.Path("launch"), base: c.Path("base"), symbols: c.Bool("symbols"), command: c.Args().Slice()}
-	_, _, rest, goRun := splitGoRun(o.command)
+	_, _, rest, goRun := gorun.Split(o.command)
 	switch {
 	case c.String("tag") == "":
-		return nil, usagef("image: --tag is missing; give the image a name, such as --tag cifar10")
+		return nil, command.Usagef("image: --tag is missing; give the image a name, such as --tag cifar10")
 	case o.output == "" && o.layout == "":
-		return nil, usagef("image: --output FILE.tar (or --layout FOLDER) is missing; it says where the image is written")
+		return nil, command.Usagef("image: --output FILE.tar (or --layout FOLDER) is missing; it says where the image is written")
 	case len(o.command) == 0:
-		return nil, usagef("image: the worker's program is missing: launch image [flags] -- PROGRAM, or -- go run PACKAGE")
+		return nil, command.Usagef("image: the worker's program is missing: launch image [flags] -- PROGRAM, or -- go run PACKAGE")
 	case !goRun && len(o.command) > 1:
 		rest = o.command[1:]
 	}
 	if len(rest) > 0 {
-		return nil, usagef("image: got arguments %q of the program; an image holds the program alone, give them where the image runs", strings.Join(rest, " "))
+		return nil, command.Usagef("image: got arguments %q of the program; an image holds the program alone, give them where the image runs", strings.Join(rest, " "))
 	}
 	var err error
 	if o.tag, err = image.ParseTag(c.String("tag")); err != nil {
-		return nil, usagef("image: --tag: %w", err)
+		return nil, command.Usagef("image: --tag: %w", err)
 	}
 	if c.IsSet("platform") {
 		p, err := image.ParsePlatform(c.String("platform"))
 		if err != nil {
-			return nil, usagef("image: --%w", err)
+			return nil, command.Usagef("image: --%w", err)
 		}
 		o.platform = &p
 	}
 	for _, spec := range c.StringSlice("file") {
 		files, err := image.Add(spec)
 		if err != nil {
-			return nil, usagef("image: --file: %w", err)
+			return nil, command.Usagef("image: --file: %w", err)
 		}
 		o.files = append(o.files, files...)
 	}
@@ -188,7 +190,7 @@ func (o *imageOptions) programFile(name string, p image.Program) image.File {
 
 // program finds the worker's program, or builds it.
 func (o *imageOptions) program(ctx context.Context, dir string) (image.Program, error) {
-	flags, pkg, _, goRun := splitGoRun(o.command)
+	flags, pkg, _, goRun := gorun.Split(o.command)
 	command := o.command
 	if goRun {
 		env := []string{"CGO_ENABLED=0"}
@@ -200,7 +202,7 @@ func (o *imageOptions) program(ctx context.Context, dir string) (image.Program, 
 		}
 		var err error
 		build := slices.Concat([]string{command[0], "run", "-trimpath"}, flags, pkg)
-		if command, err = buildGoRun(ctx, build, dir, env...); err != nil {
+		if command, err = gorun.Build(ctx, build, dir, env...); err != nil {
 			return image.Program{}, err
 		}
 	}

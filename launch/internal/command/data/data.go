@@ -1,4 +1,4 @@
-package main
+package data
 
 import (
 	"context"
@@ -20,10 +20,11 @@ import (
 	_ "github.com/paragon-train/paragon/data/formats" // what trainers may read, too
 	"github.com/paragon-train/paragon/data/transform"
 	"github.com/paragon-train/paragon/internal/observe/logline"
+	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
-// runData is `launch data`.
-func runData(args []string, stdout, stderr io.Writer) int {
+// Run is `launch data`.
+func Run(args []string, stdout, stderr io.Writer) int {
 	app := &cli.App{
 		Name:  "launch data",
 		Usage: "check, show and pack data sets of images",
@@ -35,10 +36,10 @@ several of them, or an https URL. What is in a bucket is copied to a disk first.
    launch data pack --resize 256 photos/train train.rec
 
 See docs/how-to/pack-and-check.md.`,
-		Commands: []*cli.Command{dataPackCommand(), dataCheckCommand(), dataShowCommand()},
+		Commands: []*cli.Command{packCommand(), checkCommand(), showCommand()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() > 0 {
-				return unknownCommand(c.App, c.Args().First())
+				return command.UnknownCommand(c.App, c.Args().First())
 			}
 			return cli.ShowAppHelp(c)
 		},
@@ -48,7 +49,7 @@ See docs/how-to/pack-and-check.md.`,
 			args = append(args[:1:1], flagsFirst(app.Commands[i].Flags, args[1:])...)
 		}
 	}
-	return runSubApp(app, args, stdout, stderr)
+	return command.RunApp(app, args, stdout, stderr)
 }
 
 // flagsFirst puts flags that stand behind an argument before it, as package cli wants them.
@@ -95,10 +96,10 @@ func dataSourceFlags() []cli.Flag {
 func openSource(ctx context.Context, c *cli.Context, url string, cfg data.OpenOptions) (*data.Images, error) {
 	cfg.Format, cfg.Root, cfg.AllowEmptyClasses, cfg.SameKeys = c.String("format"), c.String("root"), c.Bool("allow-empty"), c.Bool("same-keys")
 	if cfg.Format != "" && !slices.Contains(data.ImageFormats(), cfg.Format) {
-		return nil, usagef("%s: --format: got %q, want one of %s", dataCommand(c), cfg.Format, strings.Join(data.ImageFormats(), ", "))
+		return nil, command.Usagef("%s: --format: got %q, want one of %s", dataCommand(c), cfg.Format, strings.Join(data.ImageFormats(), ", "))
 	}
 	if c.Int("num-thread") < 1 {
-		return nil, usagef("%s: --num-thread: got %d, want at least 1", dataCommand(c), c.Int("num-thread"))
+		return nil, command.Usagef("%s: --num-thread: got %d, want at least 1", dataCommand(c), c.Int("num-thread"))
 	}
 	if file := c.Path("classes"); file != "" {
 		names, err := data.ReadClasses(ctx, file)

@@ -1,4 +1,4 @@
-package main
+package tune
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/tune"
 	"github.com/paragon-train/paragon/tune/optuna"
 	"github.com/paragon-train/paragon/tune/study"
@@ -21,7 +22,7 @@ func optunaFlag() *cli.StringFlag {
 	return &cli.StringFlag{Name: "optuna", Usage: "`FILE` with an Optuna study (docs/how-to/optuna.md)", Required: true}
 }
 
-func tuneExportCommand(out io.Writer) *cli.Command {
+func exportCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "export",
 		Usage:     "write a study's trials as a file for Optuna",
@@ -33,7 +34,7 @@ script that reads the file into a study of Optuna's:
 		Flags: []cli.Flag{optunaFlag()},
 		Action: func(c *cli.Context) error {
 			if c.NArg() != 1 {
-				return usagef("tune export: got %d arguments, want the folder of a study: launch tune export --optuna FILE DIR", c.NArg())
+				return command.Usagef("tune export: got %d arguments, want the folder of a study: launch tune export --optuna FILE DIR", c.NArg())
 			}
 			path, err := logFile(c.Args().First())
 			if err != nil {
@@ -53,7 +54,7 @@ script that reads the file into a study of Optuna's:
 	}
 }
 
-func tuneImportCommand(out io.Writer) *cli.Command {
+func importCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
 		Usage:     "begin a study with the trials of an Optuna study",
@@ -66,7 +67,7 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 		Flags: []cli.Flag{optunaFlag(), &cli.StringFlag{Name: "dir", Usage: "the study's `FOLDER`", DefaultText: "from the file, or runs/NAME"}},
 		Action: func(c *cli.Context) (err error) {
 			if c.NArg() != 1 {
-				return usagef("tune import: got %d arguments, want the file of the study: launch tune import --optuna FILE STUDY.YAML", c.NArg())
+				return command.Usagef("tune import: got %d arguments, want the file of the study: launch tune import --optuna FILE STUDY.YAML", c.NArg())
 			}
 			name := c.Args().First()
 			s, err := study.Load(name)

@@ -1,4 +1,4 @@
-package main
+package role
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/server"
 	"github.com/paragon-train/paragon/tune/carry"
 	"github.com/paragon-train/paragon/tune/slot"
@@ -83,13 +84,13 @@ func runServer(ctx context.Context, getenv func(string) string, _ func(line stri
 	return server.Run(ctx, server.Config{Env: getenv})
 }
 
-// runRole is `launch role`.
-func runRole(log *slog.Logger) int {
+// Run is `launch role`.
+func Run(log *slog.Logger) int {
 	name := os.Getenv("DMLC_ROLE")
 	r := roles[name]
 	if r == nil {
 		log.Error(fmt.Sprintf("launch: role: DMLC_ROLE is %q, want scheduler or server", name))
-		return exitUsage
+		return command.ExitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -100,8 +101,8 @@ func runRole(log *slog.Logger) int {
 	return 0
 }
 
-// runSlot is `launch slot COMMAND...`.
-func runSlot(command []string, log *slog.Logger) int {
+// RunSlot is `launch slot COMMAND...`.
+func RunSlot(command []string, log *slog.Logger) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	err := slot.Exec(ctx, command)
 	stop()
@@ -112,8 +113,8 @@ func runSlot(command []string, log *slog.Logger) int {
 	return 1
 }
 
-// runCarry is `launch carry COMMAND...`.
-func runCarry(command []string, stdout, stderr io.Writer, log *slog.Logger) int {
+// RunCarry is `launch carry COMMAND...`.
+func RunCarry(command []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	code, err := carry.Run(ctx, command, stdout, stderr)
