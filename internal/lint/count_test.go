@@ -10,10 +10,11 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/imports"
 )
 
-// The flags choose the tree that is counted and the file that the figures are written to.
+// The flags choose the tree that is counted, and what of the figures is written to which file.
 var (
 	countedTree = flag.String("tree", root, "folder of the tree that TestCountTree counts")
 	countTable  = flag.String("table", "", "file that TestCountTree writes its table into; none: the test is skipped")
+	countAll    = flag.Bool("all", false, "TestCountTree lists all types, functions and packages, not only the largest")
 )
 
 // TestCountTree writes the figures that compare trees. Nothing fails on them.
@@ -25,7 +26,7 @@ func TestCountTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(*countTable, []byte(tree.Table(countedRoom)), 0o644); err != nil {
+	if err := os.WriteFile(*countTable, []byte(tree.Table(countedRoom, *countAll)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

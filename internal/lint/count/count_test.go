@@ -1,6 +1,7 @@
 package count
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,7 +106,7 @@ func TestTablesOfOneTreeAreTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tables[i] = tree.Table(func(pkg string) string { return pkg[:1] })
+		tables[i] = tree.Table(func(pkg string) string { return pkg[:1] }, false)
 	}
 	if diff := cmp.Diff(tables[0], tables[1]); diff != "" {
 		t.Errorf("the tables differ:\n%s", diff)
@@ -113,6 +114,23 @@ func TestTablesOfOneTreeAreTheSame(t *testing.T) {
 	for _, row := range []string{"| a | ", "| a.T | 2 | 3 |", "| T.two | a/b.go:5 |", "- b → a/deep\n"} {
 		if row != "| T.two | a/b.go:5 |" != strings.Contains(tables[0], row) {
 			t.Errorf("%q: a row that is missing, or of a function that is not long:\n%s", row, tables[0])
+		}
+	}
+}
+
+func TestListsAreShortUnlessAllIsAskedFor(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("package a\n")
+	for i := range shortList + 1 {
+		fmt.Fprintf(&text, "type T%02d struct{ x int }\n", i)
+	}
+	tree, err := Read(write(t, map[string]string{"a/a.go": text.String()}), "m/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for all, want := range map[bool]int{false: shortList, true: shortList + 1} {
+		if got := strings.Count(tree.Table(func(string) string { return "a" }, all), "| a.T"); got != want {
+			t.Errorf("all %v: got %d types, want %d", all, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@
 //
 //	go test ./internal/lint -run TestCountTree -tree ../../../other -table /tmp/other.md
 //
-// Paths are relative to internal/lint. Only syntax and the names within a package are read, so a
+// Paths are relative to internal/lint. The lists have their largest twenty rows, with -all every
+// one. Only syntax and the names within a package are read, so a
 // tree is counted in seconds and need not build.
 package count

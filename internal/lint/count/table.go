@@ -3,27 +3,33 @@ package count
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
 
 const (
-	// most is how many types and functions a list has.
-	most = 20
+	// shortList is how many types, functions and packages a list has that is not to have all.
+	shortList = 20
 
 	// longFunction, deepNesting and manyParameters are what a function may have without being
 	// listed.
 	longFunction, deepNesting, manyParameters = 60, 5, 6
 )
 
-// Table writes the figures as Markdown. roomOf is that of Rooms. The same tree gives the same text.
-func (t *Tree) Table(roomOf func(pkg string) string) string {
+// Table writes the figures as Markdown. roomOf is that of Rooms. Lists of types, functions and
+// packages have the largest twenty, or all. The same tree gives the same text.
+func (t *Tree) Table(roomOf func(pkg string) string, all bool) string {
 	var s strings.Builder
+	rows := shortList
+	if all {
+		rows = math.MaxInt
+	}
 	t.writePackages(&s)
 	t.writeSums(&s)
-	t.writeTypes(&s)
-	t.writeFunctions(&s)
-	t.writeFileArrows(&s)
+	t.writeTypes(&s, rows)
+	t.writeFunctions(&s, rows)
+	t.writeFileArrows(&s, rows)
 	t.writeRooms(&s, roomOf)
 	return s.String()
 }
@@ -65,7 +71,7 @@ func (t *Tree) writeSums(s *strings.Builder) {
 	fmt.Fprintf(s, "| **all** | %d |\n", sum)
 }
 
-func (t *Tree) writeTypes(s *strings.Builder) {
+func (t *Tree) writeTypes(s *strings.Builder, rows int) {
 	var all []Type
 	for _, p := range t.Packages {
 		all = append(all, p.Types...)
@@ -75,13 +81,13 @@ func (t *Tree) writeTypes(s *strings.Builder) {
 		of    func(Type) int
 	}{{"Types with the most methods", func(t Type) int { return t.Methods }}, {"Types with the most fields", func(t Type) int { return t.Fields }}} {
 		fmt.Fprintf(s, "\n## %s\n\n| type | methods | fields |\n| --- | ---: | ---: |\n", list.title)
-		for _, y := range largest(all, list.of, 0) {
+		for _, y := range largest(all, list.of, 0, rows) {
 			fmt.Fprintf(s, "| %s | %d | %d |\n", y.Name, y.Methods, y.Fields)
 		}
 	}
 }
 
-func (t *Tree) writeFunctions(s *strings.Builder) {
+func (t *Tree) writeFunctions(s *strings.Builder, rows int) {
 	var all []Function
 	for _, p := range t.Packages {
 		all = append(all, p.Functions...)
@@ -102,25 +108,25 @@ func (t *Tree) writeFunctions(s *strings.Builder) {
 			}
 		}
 		fmt.Fprintf(s, "\n## "+list.title+": %d\n\n| function | place | lines | nesting | parameters |\n| --- | --- | ---: | ---: | ---: |\n", list.over, over)
-		for _, f := range largest(all, list.of, list.over) {
+		for _, f := range largest(all, list.of, list.over, rows) {
 			fmt.Fprintf(s, "| %s | %s | %d | %d | %d |\n", f.Name, f.Place, f.Lines, f.Nesting, f.Parameters)
 		}
 	}
 }
 
 // largest returns those with the largest figures over a limit, in falling order, and with equal
-// figures in the order of all. There are most of them, or fewer.
-func largest[T any](all []T, of func(T) int, over int) []T {
+// figures in the order of all. There are as many as rows, or fewer.
+func largest[T any](all []T, of func(T) int, over, rows int) []T {
 	list := slices.DeleteFunc(slices.Clone(all), func(x T) bool { return of(x) <= over })
 	slices.SortStableFunc(list, func(a, b T) int { return cmp.Compare(of(b), of(a)) })
-	return list[:min(most, len(list))]
+	return list[:min(rows, len(list))]
 }
 
-func (t *Tree) writeFileArrows(s *strings.Builder) {
+func (t *Tree) writeFileArrows(s *strings.Builder, rows int) {
 	s.WriteString("\n## Arrows between files of a package\n\nAn arrow says that a file uses a function, type, variable, constant, method or field that another one declares.\n" +
 		"Back up: against an order of the files that makes them few. Mutual: between files that use each other.\nThe packages with the most arrows:\n\n" +
 		"| package | arrows | back up | mutual |\n| --- | ---: | ---: | ---: |\n")
-	for _, p := range largest(t.Packages, func(p *Package) int { return p.Arrows.All }, 0) {
+	for _, p := range largest(t.Packages, func(p *Package) int { return p.Arrows.All }, 0, rows) {
 		fmt.Fprintf(s, "| %s | %d | %d | %d |\n", p.Path, p.Arrows.All, p.Arrows.BackUp, p.Arrows.Mutual)
 	}
 	var all Arrows
