@@ -173,13 +173,12 @@ func TestTrainsWithOtherFlags(t *testing.T) {
 
 // What is printed at the start adds up, and says what sharing memory saves.
 func TestMemoryPlanAddsUp(t *testing.T) {
-	programs, evaluation, _, err := compile(settings{model: "resnet18", stem: "imagenet", dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}, 0)
+	n, err := compile(settings{model: modelSettings{name: "resnet18", stem: "imagenet", dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer programs[0].Close()
-	defer evaluation.Close()
-	text := program.MemoryPlan(programs, []string{"cpu:0"})
+	defer n.close()
+	text := program.MemoryPlan(n.training, []string{"cpu:0"})
 	var total, parameters, gradients, inputs, arena, unshared float64
 	if _, err := fmt.Sscanf(text, "Memory plan: %f MB (parameters %f, gradients %f, inputs %f, arena %f; %f without sharing)",
 		&total, &parameters, &gradients, &inputs, &arena, &unshared); err != nil {
@@ -187,6 +186,17 @@ func TestMemoryPlanAddsUp(t *testing.T) {
 	}
 	if sum := parameters + gradients + inputs + arena; math.Abs(sum-total) > 0.3 || parameters < 44 || unshared <= total {
 		t.Errorf("%q: the parts add up to %.1f, want the total, and more without sharing", text, sum)
+	}
+}
+
+// smallRun are settings of an epoch of three steps.
+func smallRun(t *testing.T) settings {
+	return settings{
+		images:   imageSettings{trainExamples: 24, testImages: 8},
+		model:    modelSettings{name: "resnet18", stem: "imagenet", width: 8, dtype: "float32", batch: 8, devices: []string{"cpu:0"}},
+		training: trainingSettings{epochs: 1, optimizer: "adam", schedule: "constant"},
+		store:    storeSettings{name: "dist_sync", staleness: -1},
+		output:   program.Output{Dir: t.TempDir()},
 	}
 }
 
@@ -198,10 +208,9 @@ func TestStopsAsAsked(t *testing.T) {
 	} {
 		stop := make(chan struct{})
 		close(stop)
-		err := train(t.Context(), settings{
-			trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", width: 8, dtype: "float32", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
-			optimizer: "adam", schedule: "constant", store: "dist_sync", staleness: -1, out: t.TempDir(), stop: stop, checkpoint: worker.CheckpointConfig{Dir: test.dir},
-		})
+		s := smallRun(t)
+		s.stop, s.checkpoint.Dir = stop, test.dir
+		err := train(t.Context(), s)
 		if !errors.Is(err, worker.ErrStopped) {
 			t.Errorf("got error %v, want ErrStopped", err)
 		}
@@ -304,7 +313,7 @@ func TestSchedules(t *testing.T) {
 		{"onecycle", 0, map[uint64]float64{0: 0.05, 4: 0.25, 9: 0.5, 10: 0.5, 25: 0.25, 40: 0}},
 		{"onecycle", 2, map[uint64]float64{9: 0.25, 19: 0.5, 30: 0.25, 40: 0}},
 	} {
-		cfg, err := optimizer(settings{optimizer: "nag", learningRate: 0.5, momentum: 0.9, schedule: c.schedule, warmEpochs: c.warm, epochs: 4}, 10)
+		cfg, err := (&trainingSettings{optimizer: "nag", learningRate: 0.5, momentum: 0.9, schedule: c.schedule, warmEpochs: c.warm, epochs: 4}).update(10)
 		if err != nil {
 			t.Errorf("%s with %v epochs of warm-up: %v", c.schedule, c.warm, err)
 			continue
@@ -319,12 +328,12 @@ func TestSchedules(t *testing.T) {
 
 // Weights of convolutions and of the linear layer decay, and nothing else.
 func TestDecayWeightsOnly(t *testing.T) {
-	programs, evaluation, _, err := compile(settings{model: "resnet18", stem: "cifar", width: 2, dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}, 0)
+	n, err := compile(settings{model: modelSettings{name: "resnet18", stem: "cifar", width: 2, dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer programs[0].Close()
-	defer evaluation.Close()
+	defer n.close()
+	programs := n.training
 	cfg := optim.Config{Name: "nag", WeightDecay: 5e-4, WeightDecayFactors: program.WithoutDecay(programs[0].Params())}
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
@@ -348,7 +357,10 @@ func TestDecayWeightsOnly(t *testing.T) {
 // Labels are smoothed and classes have weights in training, not where the network is judged.
 func TestLabelsAreSmoothedAndWeighedInTrainingAlone(t *testing.T) {
 	for _, training := range []bool{true, false} {
-		m, err := buildModel(settings{model: "resnet18", stem: "cifar", width: 1, batch: 2, smoothing: 0.25, classWeights: []float64{1, 2, 1, 1, 1, 1, 1, 1, 1, 1}}, training)
+		m, err := buildModel(settings{
+			model:    modelSettings{name: "resnet18", stem: "cifar", width: 1, batch: 2},
+			training: trainingSettings{smoothing: 0.25, classWeights: []float64{1, 2, 1, 1, 1, 1, 1, 1, 1, 1}},
+		}, training)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -431,10 +443,9 @@ func TestAWorkerThatWaitsForItsJobEndsWhenTold(t *testing.T) {
 	leave := make(chan struct{})
 	time.AfterFunc(50*time.Millisecond, func() { close(leave) })
 	begin := time.Now()
-	err := train(t.Context(), settings{
-		trainExamples: 24, testImages: 8, model: "resnet18", stem: "imagenet", width: 8, dtype: "float32", batch: 8, devices: []string{"cpu:0"}, epochs: 1,
-		optimizer: "adam", schedule: "constant", store: "dist_sync", staleness: -1, out: t.TempDir(), leave: leave,
-	})
+	s := smallRun(t)
+	s.leave = leave
+	err := train(t.Context(), s)
 	if took := time.Since(begin); !errors.Is(err, worker.ErrStopped) || took > 2*time.Second {
 		t.Errorf("got error %v after %s, want %v at once", err, took, worker.ErrStopped)
 	}

@@ -20,10 +20,11 @@ import (
 	"github.com/paragon-train/paragon/version"
 )
 
+// There are so many examples of so many numbers; batch is how many a worker takes in a step.
 const (
 	features = 16
-	length   = 4096 // examples
-	batch    = 32   // of them in a step of a worker
+	length   = 4096
+	batch    = 32
 )
 
 func main() {
@@ -53,14 +54,18 @@ func train(ctx context.Context, store string, epochs int) (worst float32, err er
 	if err := kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 0.1, Reduction: optim.Mean}); err != nil {
 		return 0, err
 	}
-	if err := kv.Init(ctx, "weight", weight); err != nil { // rank 0's zeros count
+
+	// The store starts with the zeros of rank 0.
+	if err := kv.Init(ctx, "weight", weight); err != nil {
 		return 0, err
 	}
 	examples, err := kvstore.NewElasticSampler(ctx, kv, kvstore.SamplerConfig{Examples: length, Batch: batch, Epochs: epochs, Seed: 1})
 	if err != nil {
 		return 0, err
 	}
-	if err := kv.Pull(ctx, "weight", weight); err != nil { // what the others have come to, if this worker joins them
+
+	// A worker that joins a running job starts with what the others have come to.
+	if err := kv.Pull(ctx, "weight", weight); err != nil {
 		return 0, err
 	}
 	for epoch := range examples.Epochs() {
@@ -69,22 +74,18 @@ func train(ctx context.Context, store string, epochs int) (worst float32, err er
 		for batch := range examples.Batches(ctx) {
 			clear(gradient)
 			for _, n := range batch {
-				diff := -ys[n]
-				for i, x := range xs[n] {
-					diff += x * weight[i]
-				}
-				loss += diff * diff / 2
-				for i, x := range xs[n] {
-					gradient[i] += diff * x
-				}
+				loss += addGradient(gradient, weight, xs[n], ys[n])
 			}
+
+			// Every worker pushes in every step, also one whose part of the data has come to an end.
 			if err := examples.Pusher().PushPull(ctx, "weight", [][]float32{gradient}, [][]float32{weight}); err != nil {
 				return 0, err
 			}
 			used += len(batch)
 		}
 		fmt.Printf("worker %d of %d, epoch %d: loss %.6f over %d examples\n", kv.Rank(), kv.NumWorkers(), epoch, loss/float32(max(used, 1)), used)
-		if kv.Rank() == 0 { // launch tune reads this line
+		if kv.Rank() == 0 {
+			// Launch tune reads this line.
 			fmt.Printf("loss=%.6f step=%d\n", loss/float32(max(used, 1)), epoch+1)
 		}
 	}
@@ -96,6 +97,18 @@ func train(ctx context.Context, store string, epochs int) (worst float32, err er
 	}
 	fmt.Printf("worker %d of %d: farthest weight from the truth %.4f\n", kv.Rank(), kv.NumWorkers(), worst)
 	return worst, nil
+}
+
+// addGradient adds the gradient of one example's loss, (x·weight − y)² / 2, and returns the loss.
+func addGradient(gradient, weight, x []float32, y float32) (loss float32) {
+	diff := -y
+	for i := range x {
+		diff += x[i] * weight[i]
+	}
+	for i := range x {
+		gradient[i] += diff * x[i]
+	}
+	return diff * diff / 2
 }
 
 // draw makes the examples, y = x·truth with a little noise, the same ones on every worker.

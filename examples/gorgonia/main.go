@@ -57,6 +57,7 @@ type network struct {
 	weights    G.Nodes
 }
 
+// build draws the first weights from a fixed seed: both virtual machines start alike.
 func build() network {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, features), G.WithName("x"))
@@ -152,7 +153,9 @@ func after(ctx context.Context, out string) (losses []float64, err error) {
 	board := worker.TensorBoard(filepath.Join(out, "tensorboard"))
 	board.Begin(worker.Run{Rank: store.Rank(), Workers: store.NumWorkers()})
 	defer board.End()
-	random := rand.New(rand.NewPCG(5, uint64(store.Rank()))) // every worker its own batches
+
+	// Every worker draws batches of its own.
+	random := rand.New(rand.NewPCG(5, uint64(store.Rank())))
 	for step := range steps {
 		begin := time.Now()
 		fill(random, x, y)
@@ -165,13 +168,15 @@ func after(ctx context.Context, out string) (losses []float64, err error) {
 			LearningRate: learningRate, GradientNorm: math.NaN(), Staleness: math.NaN(), Took: time.Since(begin), Times: trainer.TakeTimes(),
 		})
 		show(fmt.Sprintf("worker %d of %d", store.Rank(), store.NumWorkers()), step, losses[step])
-		if store.Rank() == 0 && step == steps-1 { // launch tune reads this line
+		if store.Rank() == 0 && step == steps-1 {
+			// Launch tune reads this line.
 			fmt.Printf("loss=%.6f step=%d\n", losses[step], step+1)
 		}
 	}
 	return losses, trainer.Flush(ctx)
 }
 
+// show prints the loss of every hundredth step and of the last one.
 func show(who string, step int, loss float64) {
 	if step%100 == 0 || step == steps-1 {
 		fmt.Printf("%s, step %d: loss %.6f\n", who, step, loss)

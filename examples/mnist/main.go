@@ -83,24 +83,40 @@ var flagNames = strings.NewReplacer("Config.Freeze", "--freeze", "ImportConfig.S
 func (e flagged) Error() string { return flagNames.Replace(e.error.Error()) }
 func (e flagged) Unwrap() error { return e.error }
 
-const maxBatch = 1 << 16 // more is a slip of the pen
+// maxBatch is the largest batch; more is a slip of the pen.
+const maxBatch = 1 << 16
 
+// settings are what the flags ask for.
 type settings struct {
-	data          string
-	download      bool
+	// data is the folder of MNIST's files; download fetches them first.
+	data     string
+	download bool
+
+	// trainExamples is how many images are trained on; 0: all.
+	trainExamples int
+
+	// batch is the number of images of a step, and epochs that of passes over the data.
 	batch, epochs int
 	device, dtype string
-	optimizer     string
-	learningRate  float64
-	out           string
-	initFrom      string
-	// importing says how the model of initFrom is taken.
-	importing     checkpoint.ImportConfig
-	freeze        []string
-	trainExamples int // 0: all
+
+	optimizer    string
+	learningRate float64
+
+	// initFrom is the file of a model to start with, and importing how it is taken; freeze names
+	// what is not trained.
+	initFrom  string
+	importing checkpoint.ImportConfig
+	freeze    []string
+
+	// out is the folder of TensorBoard's files.
+	out string
+
 	// leave is closed by SIGTERM: this worker leaves the job, if that can go on without it.
 	leave <-chan struct{}
 }
+
+// normalise is what all images go through.
+var normalise = data.Augment{Mean: data.MNISTMean, Std: data.MNISTStd}
 
 // train is the whole job of one worker.
 func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err error) {
@@ -120,14 +136,7 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if errors.Is(err, worker.ErrRemoved) || errors.Is(err, worker.ErrStopped) {
-			// The others go on, or all stop: that is no failure.
-			err = errors.Join(err, store.Close())
-			return
-		}
-		err = kvstore.Leave(store, err)
-	}()
+	defer func() { err = leave(store, err) }()
 	m, err := compile(s.batch, cfg)
 	if err != nil {
 		return nil, err
@@ -141,7 +150,6 @@ func train(ctx context.Context, s settings) (epochs []worker.EpochInfo, err erro
 		}
 	}
 	programs := []*nn.Program{m.program}
-	normalise := data.Augment{Mean: data.MNISTMean, Std: data.MNISTStd}
 	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{
 		Programs: programs, Dataset: trainSet, Workers: store.NumWorkers(), Rank: store.Rank(), Seed: 1, Augment: normalise,
 	})
@@ -282,4 +290,14 @@ func join(ctx context.Context, leave <-chan struct{}, store string, opts ...kvst
 		return nil, worker.ErrStopped
 	}
 	return s, err
+}
+
+// leave closes the store of a worker that ends with an error, or with none, and returns what the
+// program ends with.
+func leave(store kvstore.Store, err error) error {
+	if errors.Is(err, worker.ErrRemoved) || errors.Is(err, worker.ErrStopped) {
+		// The others go on, or all stop: that is no failure.
+		return errors.Join(err, store.Close())
+	}
+	return kvstore.Leave(store, err)
 }

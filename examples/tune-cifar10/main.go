@@ -61,15 +61,32 @@ func main() {
 	}
 }
 
+// settings are what the flags ask for, in the search and in the workers of its trials.
 type settings struct {
-	data, model                 string
-	examples, tests             int
-	epochs, trials, parallel    int
-	hosts, address, folder, dir string
-	resume, again               bool
-	rule                        string
-	seed                        uint64
-	workers                     int
+	// data is CIFAR-10's archive or folder; none: synthetic images. examples and tests are how many
+	// images are used; 0: all.
+	data            string
+	examples, tests int
+
+	// A trial trains the model for so many epochs on so many workers.
+	model           string
+	epochs, workers int
+
+	// trials run in all, parallel of them at once; rule names what stops them.
+	trials, parallel int
+	rule             string
+	seed             uint64
+
+	// hosts is the file of hosts that run trials; none: this machine runs them. They reach it at
+	// the address, and have a copy of the current folder in the folder.
+	hosts, address, folder string
+
+	// dir is the folder of the search; resume goes on with the one there.
+	dir    string
+	resume bool
+
+	// again trains once more with the best parameters at the end.
+	again bool
 }
 
 // scheduler is the rule that stops trials.

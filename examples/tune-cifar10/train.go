@@ -51,22 +51,14 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 		return err
 	}
 	defer feed.Close()
-	update := optim.Config{Name: p.Text("optimizer"), LearningRate: p.Float(p.Text("optimizer") + "_lr"), WeightDecay: p.Float("weight_decay")}
-	if p.Has("momentum") {
-		update.Momentum = p.Float("momentum")
-	}
-	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: store, Programs: []*nn.Program{training}, Optimizer: update})
+	trainer, err := worker.NewTrainer(ctx, worker.Config{Store: store, Programs: []*nn.Program{training}, Optimizer: update(p)})
 	if err != nil {
 		return err
 	}
 	defer trainer.Close()
-	observers := []worker.Observer{reports, worker.NewProgress(os.Stdout)}
-	folder, err := r.Folder()
+	observers, err := observers(r, reports)
 	if err != nil {
 		return err
-	}
-	if folder != "" { // the search runs on this machine
-		observers = append(observers, worker.TensorBoard(filepath.Join(folder, "tensorboard")))
 	}
 	_, err = worker.Fit(ctx, worker.FitConfig{
 		Trainer: trainer, Feed: feed, Epochs: s.epochs, Stop: reports.stop,
@@ -80,12 +72,37 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) (e
 	return err
 }
 
+// update is the optimizer of a trial. Each optimizer has a learning rate of its own in the space.
+func update(p tune.Params) optim.Config {
+	name := p.Text("optimizer")
+	cfg := optim.Config{Name: name, LearningRate: p.Float(name + "_lr"), WeightDecay: p.Float("weight_decay")}
+	if p.Has("momentum") {
+		cfg.Momentum = p.Float("momentum")
+	}
+	return cfg
+}
+
+// observers watch a trial. It writes TensorBoard's files where the search runs on this machine.
+func observers(r *tune.Reporter, reports *reporting) ([]worker.Observer, error) {
+	list := []worker.Observer{reports, worker.NewProgress(os.Stdout)}
+	folder, err := r.Folder()
+	if err != nil {
+		return nil, err
+	}
+	if folder != "" {
+		list = append(list, worker.TensorBoard(filepath.Join(folder, "tensorboard")))
+	}
+	return list, nil
+}
+
 // reporting is a worker.Observer that reports each epoch to the search, and stops the worker if
 // that says so.
 type reporting struct {
 	r    *tune.Reporter
 	stop chan struct{}
-	err  error // what the last report was answered
+
+	// err is the answer to the last report; once it is an error, no more are made.
+	err error
 }
 
 func (o *reporting) Begin(worker.Run)     {}
@@ -113,6 +130,7 @@ func (s settings) validate() error {
 	return nil
 }
 
+// load reads CIFAR-10, or draws images like it: the same ones in all trials.
 func (s settings) load() (train, test *data.ImageSet, err error) {
 	if s.data == "" {
 		return data.Synthetic(orElse(s.examples, 2000), 1), data.Synthetic(orElse(s.tests, 500), 1<<32), nil

@@ -47,10 +47,21 @@ func main() {
 	}
 }
 
+// settings are what the flags ask for.
 type settings struct {
-	slots, samples, parallel    int
-	dir, hosts, address, folder string
-	resume                      bool
+	// slots are the workers of a trial.
+	slots int
+
+	// samples are the learning rates for each number of epochs; parallel trials run at once.
+	samples, parallel int
+
+	// dir is the folder of the search; resume goes on with the one there.
+	dir    string
+	resume bool
+
+	// hosts is the file of hosts that run trials; none: this machine runs them. They reach it at
+	// the address, and have a copy of the current folder in the folder.
+	hosts, address, folder string
 }
 
 // search runs in two kinds of processes: in the one that searches, and in each worker of a trial,
@@ -76,6 +87,7 @@ func search(ctx context.Context, s settings) (*tune.Result, error) {
 	return result, nil
 }
 
+// There are so many examples of so many numbers; batch is how many a worker takes in a step.
 const (
 	features = 16
 	examples = 2048
@@ -91,19 +103,8 @@ func train(ctx context.Context, p tune.Params, r *tune.Reporter) (err error) {
 	defer func() { err = kvstore.Leave(kv, err) }()
 	fmt.Printf("worker %d of %d: %v\n", kv.Rank(), kv.NumWorkers(), p)
 
-	// y = x·truth; all workers draw the same examples, and each trains on its own.
-	random := rand.New(rand.NewPCG(1, 2))
-	truth, xs, ys := make([]float32, features), make([][]float32, examples), make([]float32, examples)
-	for i := range truth {
-		truth[i] = float32(random.NormFloat64())
-	}
-	for n := range xs {
-		xs[n] = make([]float32, features)
-		for i := range xs[n] {
-			xs[n][i] = float32(random.NormFloat64())
-			ys[n] += xs[n][i] * truth[i]
-		}
-	}
+	// All workers draw the same examples, and each trains on its own.
+	xs, ys := draw()
 	weight, gradient := make([]float32, features), make([]float32, features)
 	if err := kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: p.Float("lr"), Reduction: optim.Mean}); err != nil {
 		return err
@@ -139,4 +140,21 @@ func train(ctx context.Context, p tune.Params, r *tune.Reporter) (err error) {
 		}
 	}
 	return nil
+}
+
+// draw makes the examples, y = x·truth, from a fixed seed.
+func draw() (xs [][]float32, ys []float32) {
+	random := rand.New(rand.NewPCG(1, 2))
+	truth, xs, ys := make([]float32, features), make([][]float32, examples), make([]float32, examples)
+	for i := range truth {
+		truth[i] = float32(random.NormFloat64())
+	}
+	for n := range xs {
+		xs[n] = make([]float32, features)
+		for i := range xs[n] {
+			xs[n][i] = float32(random.NormFloat64())
+			ys[n] += xs[n][i] * truth[i]
+		}
+	}
+	return xs, ys
 }

@@ -52,12 +52,20 @@ func main() {
 	}
 }
 
+// settings are what the flags ask for.
 type settings struct {
-	trials, epochs, parallel int
-	scheduler, dir           string
-	epochTime                time.Duration
-	seed                     uint64
-	resume                   bool
+	// A trial has so many epochs, which take so long.
+	epochs    int
+	epochTime time.Duration
+
+	// trials run in all, parallel of them at once; scheduler names what stops them.
+	trials, parallel int
+	scheduler        string
+	seed             uint64
+
+	// dir is the folder of the search; resume goes on with the one there.
+	dir    string
+	resume bool
 }
 
 // train is one trial. Its numbers depend on the trial's seed alone.
@@ -77,6 +85,7 @@ func (s settings) train(ctx context.Context, p tune.Params, r *tune.Reporter) er
 	return nil
 }
 
+// search tries the defaults of the space first, then samples, and draws the curves of all trials.
 func search(ctx context.Context, s settings) (*tune.Result, error) {
 	cfg := tune.Config{
 		Name:   "toy",

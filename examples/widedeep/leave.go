@@ -27,7 +27,8 @@ func leaveOnTerm(kv kvstore.Store) (forget func()) {
 		defer cancel()
 		if err := kv.AskLeave(ctx, "SIGTERM"); err != nil {
 			fmt.Fprintln(os.Stderr, "widedeep:", err)
-			os.Exit(143) // the shell's code of SIGTERM
+			// 143 is the shell's code of a process that SIGTERM ended.
+			os.Exit(143)
 		}
 	}()
 	return func() {

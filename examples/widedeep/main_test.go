@@ -46,7 +46,7 @@ func TestLearnsDrawnClicks(t *testing.T) {
 		var area float64
 		var err error
 		metricstest.WantSteps(t, metricstest.Printed(t, func() {
-			area, err = train(t.Context(), drawClicks(t, 1000), t.TempDir(), 20, 2, data.CriteoConfig{Buckets: buckets, CacheBytes: 256 << 20})
+			area, err = train(t.Context(), settings{path: drawClicks(t, 1000), out: t.TempDir(), batch: 20, epochs: 2, rows: data.CriteoConfig{Buckets: buckets, CacheBytes: 256 << 20}})
 		}), 2, "auc", "loss")
 		if err != nil || area < 0.95 {
 			t.Errorf("--buckets %d: area under the curve of drawn clicks: got %v and error %v, want 0.95 or more", buckets, area, err)
@@ -75,7 +75,7 @@ func TestFormsOfTheSameRowsTrainAlike(t *testing.T) {
 	run := func(url string, cache int64) string {
 		t.Helper()
 		return fmt.Sprint(metricstest.Printed(t, func() {
-			if _, err := train(t.Context(), url, t.TempDir(), 20, 2, data.CriteoConfig{CacheBytes: cache}); err != nil {
+			if _, err := train(t.Context(), settings{path: url, out: t.TempDir(), batch: 20, epochs: 2, rows: data.CriteoConfig{CacheBytes: cache}}); err != nil {
 				t.Errorf("%s: %v", url, err)
 			}
 		}))
@@ -109,7 +109,7 @@ func TestRefusesByName(t *testing.T) {
 		{path, 6, 1, 0, 1 << 20, "--batch is 6, want at most 5"},
 		{path + "x", 1, 1, 0, 1 << 20, "no such file"},
 	} {
-		if _, err := train(t.Context(), test.path, t.TempDir(), test.batch, test.epochs, data.CriteoConfig{Buckets: test.buckets, CacheBytes: test.cache}); err == nil || !strings.Contains(err.Error(), test.want) {
+		if _, err := train(t.Context(), settings{path: test.path, out: t.TempDir(), batch: test.batch, epochs: test.epochs, rows: data.CriteoConfig{Buckets: test.buckets, CacheBytes: test.cache}}); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got error %v, want one with %q", test, err, test.want)
 		}
 	}

@@ -4,7 +4,7 @@
 //
 //	go test ./internal/lint -run TestCountTree -tree ../../../other -table /tmp/other.md
 //
-// Paths are relative to internal/lint. The lists have their largest twenty rows, with -all every
-// one. Only syntax and the names within a package are read, so a
-// tree is counted in seconds and need not build.
+// Paths are relative to internal/lint. Lists have their largest twenty rows, with -all every one.
+// Only syntax and the names within a package are read, so a tree is counted in seconds and need not
+// build.
 package count
