@@ -27,7 +27,7 @@ func TestCtlExportWritesAStateDict(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	code, out, stderr := ctl("export", from, to)
+	code, out, stderr := runCtl("export", from, to)
 	if code != 0 || !strings.Contains(out, "wrote 4 tensors") || !strings.Contains(stderr, "left out, because PyTorch has no open vocabularies: words") {
 		t.Fatalf("exit code %d: %s%s", code, out, stderr)
 	}
@@ -42,11 +42,11 @@ func TestCtlExportWritesAStateDict(t *testing.T) {
 		}
 	}
 	for text, args := range map[string][]string{"want a checkpoint and a file .safetensors": {from}, "a file .safetensors:": {from, "model.pth"}} {
-		if code, _, stderr := ctl(append([]string{"export"}, args...)...); code != 2 || !strings.Contains(stderr, text) {
+		if code, _, stderr := runCtl(append([]string{"export"}, args...)...); code != 2 || !strings.Contains(stderr, text) {
 			t.Errorf("%q: exit code %d: %s, want 2 with %q", args, code, stderr, text)
 		}
 	}
-	if code, _, stderr := ctl("export", filepath.Join(t.TempDir(), "none"), to); code != 1 || !strings.Contains(stderr, "no complete checkpoint") {
+	if code, _, stderr := runCtl("export", filepath.Join(t.TempDir(), "none"), to); code != 1 || !strings.Contains(stderr, "no complete checkpoint") {
 		t.Errorf("no checkpoint: exit code %d: %s", code, stderr)
 	}
 }

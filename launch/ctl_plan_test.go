@@ -24,7 +24,7 @@ func TestCtlPlanTellsWhatEachServerHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, out, stderr := ctl("plan", "--servers", "2", "--keys", file)
+	code, out, stderr := runCtl("plan", "--servers", "2", "--keys", file)
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -70,7 +70,7 @@ func TestCtlPlanReadsTheStoresFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		kv.Close()
-		code, out, stderr := ctl("plan", "-s", "4", "--keys", file)
+		code, out, stderr := runCtl("plan", "-s", "4", "--keys", file)
 		if code != 0 {
 			t.Fatalf("%s: exit code %d: %s", optimizer, code, stderr)
 		}
@@ -92,12 +92,12 @@ func TestCtlSaysWhatIsWrong(t *testing.T) {
 		{"top", `there is no "top"`, command.ExitUsage},
 		{"plan " + empty, "no such file", 1},
 	} {
-		code, _, stderr := ctl(strings.Fields(tc.args)...)
+		code, _, stderr := runCtl(strings.Fields(tc.args)...)
 		if code != tc.code || !strings.Contains(stderr, tc.want) {
 			t.Errorf("launch ctl %s: exit code %d and %q, want %d and %q", tc.args, code, stderr, tc.code, tc.want)
 		}
 	}
-	if code, out, _ := ctl("plan", "--help"); code != 0 || !strings.Contains(out, "launch ctl plan --servers 4") {
+	if code, out, _ := runCtl("plan", "--help"); code != 0 || !strings.Contains(out, "launch ctl plan --servers 4") {
 		t.Errorf("launch ctl plan --help: exit code %d, want an example:\n%s", code, out)
 	}
 }

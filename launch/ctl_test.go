@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
 	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/command/ctl"
 )
 
-func ctl(args ...string) (code int, stdout, stderr string) {
+func runCtl(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
-	code = runCtl(args, &out, &err)
+	code = ctl.Run(args, &out, &err)
 	return code, out.String(), err.String()
 }
 
@@ -160,40 +160,20 @@ func TestCtlCommandLinesSayWhatToDo(t *testing.T) {
 		{"stat", command.ExitUsage, `there is no "stat"; there are status, why, page, trace, add, remove, scale, stop, add-server, remove-server, plan and export`},
 		{"add d3", 1, "no job of yours runs on this machine; run this on the same machine and as the same user as launch"},
 	} {
-		code, out, stderr := ctl(strings.Fields(tc.args)...)
+		code, out, stderr := runCtl(strings.Fields(tc.args)...)
 		if code != tc.code || !strings.Contains(stderr, tc.want) {
 			t.Errorf("launch ctl %s: exit code %d, %s%s, want %d with %q", tc.args, code, out, stderr, tc.code, tc.want)
 		}
 	}
-	_, out, _ := ctl("--help")
+	_, out, _ := runCtl("--help")
 	for _, want := range []string{"status", "why", "add", "remove", "add-server", "remove-server", "plan"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("launch ctl --help has no %s:\n%s", want, out)
 		}
 	}
 	for _, command := range []string{"add", "remove", "status", "why"} {
-		if _, out, _ := ctl(command, "--help"); !strings.Contains(out, "launch ctl "+command) || !strings.Contains(out, "--job ID") {
+		if _, out, _ := runCtl(command, "--help"); !strings.Contains(out, "launch ctl "+command) || !strings.Contains(out, "--job ID") {
 			t.Errorf("launch ctl %s --help has no example:\n%s", command, out)
-		}
-	}
-}
-
-// A host that is spelled otherwise than in the job is that host.
-func TestCtlSpellsHostsAsTheJobDoes(t *testing.T) {
-	s := &control.Status{Hosts: []control.Host{{Host: "d1"}, {Host: "me@D2.net:2222"}, {Host: "::1"}}}
-	for _, tc := range []struct{ given, want string }{
-		{"D1", "d1"}, {"d1.", "d1"}, {"d1", "d1"}, {"me@d2.NET:2222", "me@D2.net:2222"}, {"d2.net", "d2.net"}, {"0:0:0::1", "::1"}, {"D3", "D3"},
-	} {
-		h, err := hosts.ParseHost(tc.given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want, err := hosts.ParseHost(tc.want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := asKnown(h, s); got != want {
-			t.Errorf("%s: got %v, want %v", tc.given, got, want)
 		}
 	}
 }

@@ -179,7 +179,7 @@ func TestCtlTraceNamesWhatItRefuses(t *testing.T) {
 		"--ranks 0-65535,0-65535": "more than 32 ranks",
 		"now":                     `got "now", want flags only`,
 	} {
-		if code, _, stderr := ctl(append([]string{"trace"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCtl(append([]string{"trace"}, strings.Fields(args)...)...); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("ctl trace %s: exit code %d: %s, want 2 and %q", args, code, stderr, want)
 		}
 	}
@@ -198,7 +198,7 @@ func TestCtlTraceRefusesAnOutputFirst(t *testing.T) {
 		dir:                                  "is not a regular file",
 		os.DevNull:                           "is not a regular file",
 	} {
-		code, _, stderr := ctl("trace", "-o", path)
+		code, _, stderr := runCtl("trace", "-o", path)
 		if code != 1 || !strings.Contains(stderr, "--output "+path) || !strings.Contains(stderr, want) {
 			t.Errorf("ctl trace -o %s: exit code %d: %s, want 1 and %q", path, code, stderr, want)
 		}

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/kvstore"
 )
@@ -396,27 +395,5 @@ func TestFailedJobIsStartedAgain(t *testing.T) {
 	l = startLauncher(t, t.TempDir(), "-n", "1", "--restarts", "1", "exit 5")
 	if code := l.exit(t); code != 5 {
 		t.Errorf("a job that always fails: exit code %d, want 5", code)
-	}
-}
-
-func TestOnlyThisMachineIsHere(t *testing.T) {
-	name, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		host string
-		want bool
-	}{
-		{"localhost", true}, {"127.0.0.7", true}, {"::1", true}, {name, true},
-		{"10.0.0.7", false}, {"no-such-host", false}, {"me@localhost", false}, {"localhost:22", false},
-	} {
-		h, err := hosts.ParseHost(tc.host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := isHere(h); got != tc.want {
-			t.Errorf("isHere(%s) = %t, want %t", tc.host, got, tc.want)
-		}
 	}
 }

@@ -25,11 +25,11 @@ var k8sRenders = map[string]string{
 		"--env MODE=fast --env-worker A=b,c --pvc checkpoints:/checkpoints -- /app/train --checkpoint-dir /checkpoints",
 }
 
-func k8s(t *testing.T, secret string, args ...string) (code int, stdout, stderr string) {
+func runK8s(t *testing.T, secret string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
 	args = append([]string{"launch", "k8s", "render", "--secret-file", secret}, args...)
-	code = run(args, &out, &errs)
+	code = launch(args, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -46,7 +46,7 @@ func testSecret(t *testing.T) string {
 func TestK8sManifestsAreTheGoldenOnes(t *testing.T) {
 	secret := testSecret(t)
 	for name, line := range k8sRenders {
-		code, got, stderr := k8s(t, secret, strings.Fields(line)...)
+		code, got, stderr := runK8s(t, secret, strings.Fields(line)...)
 		if code != 0 {
 			t.Errorf("%s: exit code %d: %s", name, code, stderr)
 			continue
@@ -70,7 +70,7 @@ func TestK8sManifestsAreTheGoldenOnes(t *testing.T) {
 func TestK8sMakesTheSecretOnce(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	line := strings.Fields(k8sRenders["plain"])
-	code, first, stderr := k8s(t, secret, line...)
+	code, first, stderr := runK8s(t, secret, line...)
 	if code != 0 || !strings.Contains(stderr, "created the secret "+secret) {
 		t.Fatalf("exit code %d, %q, want 0 and a word about the secret", code, stderr)
 	}
@@ -82,7 +82,7 @@ func TestK8sMakesTheSecretOnce(t *testing.T) {
 	if !strings.Contains(first, strings.TrimSpace(string(text))) {
 		t.Error("the manifests lack the secret")
 	}
-	if code, second, stderr := k8s(t, secret, line...); code != 0 || second != first || stderr != "" {
+	if code, second, stderr := runK8s(t, secret, line...); code != 0 || second != first || stderr != "" {
 		t.Errorf("a second time: exit code %d, the same text: %v, %q", code, second == first, stderr)
 	}
 }
@@ -93,7 +93,7 @@ func TestK8sPassesOnTheVariablesThatAreNamed(t *testing.T) {
 	t.Setenv("TOKEN", "a$(HOME)b")
 	t.Setenv("PARAGON_LOG_FORMAT", "json")
 	t.Setenv("PARAGON_SSH", "ssh -v")
-	code, out, stderr := k8s(t, testSecret(t), "--image", "train", "-n", "1", "--env", "TOKEN", "--env", "PARAGON_RESUME=", "--", "/app/train")
+	code, out, stderr := runK8s(t, testSecret(t), "--image", "train", "-n", "1", "--env", "TOKEN", "--env", "PARAGON_RESUME=", "--", "/app/train")
 	if code != 0 || stderr != "" {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
@@ -117,7 +117,7 @@ func TestK8sWarnsOfCheckpointsThatAreLost(t *testing.T) {
 		"--pvc c:/ckpt -- /p --checkpoint-dir /ckpt":                       "",
 		"--drain 20s --stop-timeout 2m -- /p --checkpoint-dir s3://bucket": "launch: --drain 20s is less than --stop-timeout 2m0s",
 	} {
-		code, _, stderr := k8s(t, secret, append([]string{"--image", "a", "-n", "1"}, strings.Fields(line)...)...)
+		code, _, stderr := runK8s(t, secret, append([]string{"--image", "a", "-n", "1"}, strings.Fields(line)...)...)
 		if code != 0 || !strings.HasPrefix(stderr, want) || want == "" && stderr != "" {
 			t.Errorf("launch k8s render %s: exit code %d, %q, want %q", line, code, stderr, want)
 		}
@@ -131,7 +131,7 @@ func TestK8sGivesPodsTheTimeForACheckpoint(t *testing.T) {
 		"-- /p --checkpoint-dir s3://bucket": {"- 30s\n", "- 40s\n", "terminationGracePeriodSeconds: 80", "terminationGracePeriodSeconds: 50"},
 		"--stop-timeout 2m -- /p":            {"- 2m10s\n", "terminationGracePeriodSeconds: 260", "terminationGracePeriodSeconds: 140"},
 	} {
-		code, out, stderr := k8s(t, testSecret(t), append([]string{"--image", "a", "-n", "1"}, strings.Fields(line)...)...)
+		code, out, stderr := runK8s(t, testSecret(t), append([]string{"--image", "a", "-n", "1"}, strings.Fields(line)...)...)
 		for _, w := range want {
 			if !strings.Contains(out, w) {
 				t.Errorf("launch k8s render %s: exit code %d, %s, no %q in\n%s", line, code, stderr, w, out)
@@ -143,7 +143,7 @@ func TestK8sGivesPodsTheTimeForACheckpoint(t *testing.T) {
 // Quotas refuse pods that request nothing.
 func TestK8sPodsRequestProcessorsAndMemory(t *testing.T) {
 	for line, want := range map[string]int{"": 3, "--cpus 4 --server-memory none": 2, "--cpus none --memory none --server-cpus none --server-memory none": 1} {
-		code, out, stderr := k8s(t, testSecret(t), append(strings.Fields("--image a -n 4 --slots 2 "+line), "--", "/p")...)
+		code, out, stderr := runK8s(t, testSecret(t), append(strings.Fields("--image a -n 4 --slots 2 "+line), "--", "/p")...)
 		if got := strings.Count(out, " memory: "); code != 0 || got != want {
 			t.Errorf("%s: exit code %d, %s, %d pods request memory, want %d, in\n%s", line, code, stderr, got, want, out)
 		}
@@ -161,7 +161,7 @@ func TestK8sKeepsTheSecretOutOfTheCurrentFolder(t *testing.T) {
 	t.Chdir(here)
 	render := func(args ...string) (int, string) {
 		var out, errs bytes.Buffer
-		return run(append([]string{"launch", "k8s", "render", "--image", "a", "-n", "1"}, args...), &out, &errs), errs.String()
+		return launch(append([]string{"launch", "k8s", "render", "--image", "a", "-n", "1"}, args...), &out, &errs), errs.String()
 	}
 	folder, err := os.UserConfigDir()
 	if err != nil {
@@ -246,7 +246,7 @@ func TestK8sSaysWhatIsWrong(t *testing.T) {
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], "|", " ")
 		}
-		code, out, stderr := k8s(t, secret, words...)
+		code, out, stderr := runK8s(t, secret, words...)
 		if code == 0 || out != "" || !strings.Contains(stderr, want) {
 			t.Errorf("launch k8s render %s: exit code %d, %d bytes, %q, want %q", line, code, len(out), stderr, want)
 		}
@@ -255,7 +255,7 @@ func TestK8sSaysWhatIsWrong(t *testing.T) {
 		t.Error("a command line that is wrong made the secret")
 	}
 	var out, errs bytes.Buffer
-	if code := run([]string{"launch", "k8s", "scale"}, &out, &errs); code != command.ExitUsage || !strings.Contains(errs.String(), `there is no "scale"; there is render`) {
+	if code := launch([]string{"launch", "k8s", "scale"}, &out, &errs); code != command.ExitUsage || !strings.Contains(errs.String(), `there is no "scale"; there is render`) {
 		t.Errorf("launch k8s scale: exit code %d, %q", code, errs.String())
 	}
 }

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	case os.Getenv("DMLC_ROLE") == "worker":
 		os.Exit(testWorker())
 	case os.Getenv(asLauncher) != "":
-		os.Exit(run(os.Args, os.Stdout, os.Stderr))
+		os.Exit(launch(os.Args, os.Stdout, os.Stderr))
 	}
 	dir, err := os.MkdirTemp("", "launch-test-")
 	if err == nil {

@@ -25,98 +25,79 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/logline"
 	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/command/agent"
+	"github.com/paragon-train/paragon/launch/internal/command/ctl"
 	"github.com/paragon-train/paragon/launch/internal/command/data"
 	"github.com/paragon-train/paragon/launch/internal/command/image"
+	"github.com/paragon-train/paragon/launch/internal/command/k8s"
 	"github.com/paragon-train/paragon/launch/internal/command/role"
+	"github.com/paragon-train/paragon/launch/internal/command/run"
+	"github.com/paragon-train/paragon/launch/internal/command/slurm"
 	"github.com/paragon-train/paragon/launch/internal/command/tune"
-	"github.com/paragon-train/paragon/version"
 )
 
-func main() { os.Exit(run(os.Args, os.Stdout, os.Stderr)) }
+func main() { os.Exit(launch(os.Args, os.Stdout, os.Stderr)) }
 
-func run(args []string, stdout, stderr io.Writer) int {
-	out := command.NewOutput(stdout, stderr)
-	return out.Code(runCommand(args, out, stderr))
-}
-
-func runCommand(args []string, stdout, stderr io.Writer) int {
+// launch runs a command line and returns the exit code. It is main, but for the end of the process.
+func launch(args []string, stdout, stderr io.Writer) int {
 	level, _, err := joblog.Level(os.Getenv)
 	if err != nil {
 		fmt.Fprintf(stderr, "launch: %v\n", err)
 		return command.ExitUsage
 	}
-	log := slog.New(logline.New(stderr, level, joblog.IsEvent))
-	if len(args) > 1 && (args[1] == "role" || args[1] == "slot") { // a process of the job
-		format, err := joblog.FormatFromEnv(os.Getenv)
-		if err != nil {
-			fmt.Fprintf(stderr, "launch: %v\n", err)
-			return command.ExitUsage
-		}
-		if format == joblog.JSON {
-			log = joblog.New(stderr, level, joblog.FromEnv(os.Getenv))
-		}
+	log, err := newLog(args, level, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "launch: %v\n", err)
+		return command.ExitUsage
 	}
 	slog.SetDefault(log)
+	out := command.NewOutput(stdout, stderr)
 	if len(args) > 1 {
-		switch args[1] {
-		case "agent":
-			return runAgent(args[2:], stdout, stderr, log)
-		case "role":
-			return role.Run(log)
-		case "ctl":
-			return runCtl(args[2:], stdout, stderr)
-		case "data":
-			return data.Run(args[2:], stdout, stderr)
-		case "image":
-			return image.Run(args[2:], stdout, stderr)
-		case "k8s":
-			return runK8s(args[2:], stdout, stderr)
-		case "top":
-			return runTop(args[2:], stdout, stderr)
-		case "slurm":
-			return runSlurm(args[2:], stdout, stderr)
-		case "carry":
-			return role.RunCarry(args[2:], stdout, stderr, log)
-		case "slot":
-			return role.RunSlot(args[2:], log)
-		case "tune":
-			return tune.Run(args[2:], stdout, stderr)
+		if run := subcommands[args[1]]; run != nil {
+			return out.Code(run(args[2:], out, stderr, log))
 		}
 	}
-	app := newApp(stdout, stderr)
-	return command.ExitCode(app.Run(joinBool(app, args)), app.Name, stderr)
+	return out.Code(run.Run(args, out, stderr))
 }
 
-func newApp(stdout, stderr io.Writer) *cli.App {
-	return &cli.App{
-		Name:                      "launch",
-		Usage:                     "start a training job on this machine or on a list of hosts",
-		Version:                   version.Text(),
-		UsageText:                 usageText,
-		Description:               description,
-		HideHelpCommand:           true,
-		DisableSliceFlagSeparator: true, // values of --env may hold commas
-		Writer:                    stdout,
-		ErrWriter:                 stderr,
-		ExitErrHandler:            func(*cli.Context, error) {}, // run decides
-		Flags:                     flags(),
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			return command.Usage(explainFlag(c.App, err))
-		},
-		Action: func(c *cli.Context) error {
-			o, err := readOptions(c)
-			if err != nil {
-				return err
-			}
-			if err := machineLimits().check(o.workers, o.servers, o.connections(), o.schedulerHost == nil); err != nil {
-				return err
-			}
-			return o.runLogged(c.Context, stdout, stderr)
-		},
+// newLog makes the log of a command, before its flags have been read: text, except in processes of a
+// job, whose launcher has chosen the form for all of them.
+func newLog(args []string, level slog.Level, stderr io.Writer) (*slog.Logger, error) {
+	if len(args) > 1 && (args[1] == "role" || args[1] == "slot") {
+		format, err := joblog.FormatFromEnv(os.Getenv)
+		if err != nil {
+			return nil, err
+		}
+		if format == joblog.JSON {
+			return joblog.New(stderr, level, joblog.FromEnv(os.Getenv)), nil
+		}
 	}
+	return slog.New(logline.New(stderr, level, joblog.IsEvent)), nil
+}
+
+// A subcommand runs with the arguments behind its name, and returns the exit code.
+type subcommand func(args []string, stdout, stderr io.Writer, log *slog.Logger) int
+
+// subcommands are the words that are no command of a job's workers when they stand right behind
+// launch. A program of such a name runs as ./NAME or behind "--".
+var subcommands = map[string]subcommand{
+	"agent": agent.Run,
+	"carry": role.RunCarry,
+	"ctl":   withoutLog(ctl.Run),
+	"data":  withoutLog(data.Run),
+	"image": withoutLog(image.Run),
+	"k8s":   withoutLog(k8s.Run),
+	"role":  func(_ []string, _, _ io.Writer, log *slog.Logger) int { return role.Run(log) },
+	"slot":  func(args []string, _, _ io.Writer, log *slog.Logger) int { return role.RunSlot(args, log) },
+	"slurm": withoutLog(slurm.Run),
+	"top":   withoutLog(ctl.RunTop),
+	"tune":  withoutLog(tune.Run),
+}
+
+// withoutLog makes a subcommand of one that writes no log, or makes its own.
+func withoutLog(run func(args []string, stdout, stderr io.Writer) int) subcommand {
+	return func(args []string, stdout, stderr io.Writer, _ *slog.Logger) int { return run(args, stdout, stderr) }
 }

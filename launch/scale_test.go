@@ -58,41 +58,6 @@ func TestScaleSurvivesAKilledWorker(t *testing.T) {
 	j.finish(t)
 }
 
-// A job that has the workers when it is asked, and has lost one when its status is read, is asked
-// again, once.
-func TestScaleWaitAsksAgainAfterALoss(t *testing.T) {
-	for name, c := range map[string]struct {
-		// states are those that the status has, one after the other.
-		states []string
-
-		asked int // how often workers are asked for
-		fails bool
-	}{
-		"reached":                    {[]string{control.ScaleUnderWay, control.ScaleReached}, 1, false},
-		"lost at once":               {[]string{control.ScaleTooFew, control.ScaleUnderWay, control.ScaleReached}, 2, false},
-		"lost at once, and for good": {[]string{control.ScaleTooFew, control.ScaleTooFew}, 2, true},
-		"too few after it was tried": {[]string{control.ScaleUnderWay, control.ScaleTooFew}, 1, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked := 0
-			err := awaitScale(func(q control.Request, answer control.Answer) error {
-				switch a := answer.(type) {
-				case *control.Done:
-					asked++
-					a.Scale = uint64(asked)
-				case *control.Status:
-					a.Phase, a.Scale = control.Running, &control.Scale{Number: uint64(asked), Workers: 4, Present: 3, State: c.states[0], Reason: "worker 1 lost"}
-					c.states = c.states[1:]
-				}
-				return nil
-			}, "j", control.Request{Op: control.OpScale, Workers: 4})
-			if (err != nil) != c.fails || asked != c.asked || len(c.states) > 0 {
-				t.Errorf("asked %d times, want %d; %q left; error %v, want one: %t", asked, c.asked, c.states, err, c.fails)
-			}
-		})
-	}
-}
-
 // One that is not started again is missed, and that is told.
 func TestALostWorkerLowersNothingSilently(t *testing.T) {
 	t.Parallel()
@@ -203,11 +168,11 @@ func TestScaleArgumentsAreChecked(t *testing.T) {
 		"": "want a number", "0": "want a number of workers from 1 to 5000", "-1": "flag", "5001": "from 1 to 5000", "many": "want a number", "d1=x": `d1=x: got "x", want a number`,
 		"d1=1,d2": "d2: has no number of workers", "d1=1,D1=2": "D1=2: the host is named twice", "d1=0": "leaves no worker", "=2": "is not a host name", "d1=1,": "is not a host name",
 	} {
-		if code, _, stderr := ctl("scale", arg); code != 2 || !strings.Contains(stderr, want) {
+		if code, _, stderr := runCtl("scale", arg); code != 2 || !strings.Contains(stderr, want) {
 			t.Errorf("scale %q: exit code %d, want 2, and %q, want it with %q", arg, code, stderr, want)
 		}
 	}
-	if code, _, stderr := ctl("scale", "2", "3"); code != 2 || !strings.Contains(stderr, "want one number") {
+	if code, _, stderr := runCtl("scale", "2", "3"); code != 2 || !strings.Contains(stderr, "want one number") {
 		t.Errorf("scale 2 3: exit code %d, want 2: %s", code, stderr)
 	}
 }

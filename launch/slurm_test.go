@@ -12,6 +12,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/testing/slurmtest"
 	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/command/slurm"
 )
 
 // allocate takes nodes of a cluster, and returns the variables that salloc would set, in place of
@@ -216,7 +217,7 @@ func TestBadBatchScriptsAreRefused(t *testing.T) {
 		"requeue":                                        `slurm: there is no "requeue"; there are script and join`,
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := runSlurm(strings.Fields(args), &stdout, &stderr); code != command.ExitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
+		if code := slurm.Run(strings.Fields(args), &stdout, &stderr); code != command.ExitUsage || !strings.Contains(stderr.String(), want) || stdout.Len() > 0 {
 			t.Errorf("launch slurm %s: exit code %d, %q; want %d and %q", args, code, stderr.String(), command.ExitUsage, want)
 		}
 	}
@@ -233,7 +234,7 @@ func TestBatchScriptsWithoutProcessorsAreWarnedOf(t *testing.T) {
 		"script --nodes 2 --sbatch -c8 -- p":         false,
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := runSlurm(strings.Fields(args), &stdout, &stderr); code != 0 || strings.Contains(stderr.String(), want) != warned || stdout.Len() == 0 {
+		if code := slurm.Run(strings.Fields(args), &stdout, &stderr); code != 0 || strings.Contains(stderr.String(), want) != warned || stdout.Len() == 0 {
 			t.Errorf("launch slurm %s: exit code %d, %q; want 0 and a warning: %t", args, code, stderr.String(), warned)
 		}
 	}

@@ -39,7 +39,7 @@ var wall = map[string]string{
 	"launch/internal/otel/follow.go":             "the stamps of spans; a jump makes the scheduler's be wrong by it, for people",
 	"launch/internal/otel/oteltest/collector.go": "stamps of spans, as they came",
 	"launch/internal/spot/aws.go":                "when a machine is taken away, by its provider's clock; a time that cannot be is not used",
-	"launch/status.go":                           "when launch was started, for people",
+	"launch/internal/command/run/page.go":        "when launch was started, for people",
 	"tune/internal/searchpage/page.go":           "when a search was started, for people",
 	"internal/observe/page/pagetest/job.go":      "the beginning of a made-up job",
 	"metrics/event.go":                           "stamps in a file, for charts",

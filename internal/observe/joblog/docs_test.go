@@ -105,7 +105,7 @@ func literal(e ast.Expr) (string, bool) {
 
 // writersOf says which roles run the code of a folder; "any" is every role.
 var writersOf = map[string]string{
-	"internal/member/scheduler": "scheduler", "launch/internal/job": "launcher", "launch": "launcher", "internal/store/shardserver": "server", "worker": "worker", "kvstore": "worker",
+	"internal/member/scheduler": "scheduler", "launch/internal/job": "launcher", "launch/internal/command/run": "launcher", "internal/member/servernode": "server", "internal/store/shardserver": "server", "worker": "worker", "kvstore": "worker",
 	"internal/member/cluster": "any", "internal/store/transport": "any", "internal/observe/joblog": "launcher",
 }
 

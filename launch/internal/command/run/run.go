@@ -1,0 +1,120 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"syscall"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/paragon-train/paragon/internal/hosts/lines"
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/launch/internal/command"
+	"github.com/paragon-train/paragon/launch/internal/command/options"
+	"github.com/paragon-train/paragon/launch/internal/job"
+)
+
+// Run is launch without a subcommand.
+func Run(args []string, stdout, stderr io.Writer) int {
+	app := options.NewApp(stdout, stderr)
+	app.Action = func(c *cli.Context) error {
+		o, err := options.Read(c)
+		if err != nil {
+			return err
+		}
+		if err := checkMachine(o); err != nil {
+			return err
+		}
+		return runLogged(c.Context, o, stdout, stderr)
+	}
+	return command.ExitCode(app.Run(options.JoinBool(app, args)), app.Name, stderr)
+}
+
+// runOptions runs the job of a command line, and writes its result where that is asked for.
+func runOptions(ctx context.Context, o *options.Options, stdout, stderr io.Writer) error {
+	if o.Output.Result == "" {
+		_, err := runJob(ctx, o, stdout, stderr)
+		return err
+	}
+	file, err := openResult(o.Output.Result)
+	if err != nil {
+		return err
+	}
+	res, err := runJob(ctx, o, stdout, stderr)
+	code := 0
+	var exit command.ExitError
+	switch {
+	case errors.As(err, &exit):
+		code = int(exit)
+	case err != nil:
+		// launch prints it, and ends with 1.
+		code, res.err = 1, err
+	}
+	if s, ok := stdout.(*command.Output); ok && code == 0 && s.Code(0) != 0 {
+		code, res.err = s.Code(0), errors.New("the standard output could not be written")
+	}
+	report := res.Report(res.err, code)
+	report.Metrics = res.metrics
+	if writing := file.write(report); writing != nil {
+		err = errors.Join(err, writing)
+
+		// launch ends with the job's own exit code, so this error has to be said here.
+		if code > 0 {
+			slog.Error(writing.Error())
+		}
+	}
+	return err
+}
+
+// An outcome is how the job ended.
+type outcome struct {
+	job.Result
+
+	// err is why the job could not be started or was not left clean, or nil.
+	err error
+
+	// metrics are the newest; nil: none came.
+	metrics *control.Metrics
+}
+
+// runJob runs the job to its end. An error that is not an exitError has not been printed yet.
+func runJob(ctx context.Context, o *options.Options, stdout, stderr io.Writer) (outcome, error) {
+	r, err := newJobRun(o, stdout, stderr)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer r.close()
+	if err := r.openHosts(ctx); err != nil {
+		return outcome{}, err
+	}
+	if o.Check {
+		return r.check(ctx, stdout)
+	}
+	cfg, stopped, err := r.configure(ctx)
+	if err != nil {
+		return outcome{Result: stopped}, err
+	}
+	w, err := r.watch(&cfg)
+	if err != nil {
+		return outcome{}, err
+	}
+	res, err := job.Repeat(ctx, cfg, o.Survival.Restarts)
+	return r.end(w, res, err)
+}
+
+// endedFromOutside reports whether a job that ended with this code did not fail by itself: it
+// stopped with a checkpoint, or a process was ended by SIGTERM or killed. Whoever started launch
+// may start it again, as Kubernetes does (the rules of package kubernetes have the same codes).
+func endedFromOutside(code int) bool {
+	return code == control.ExitCheckpointed || code == 128+int(syscall.SIGTERM) || code == 128+int(syscall.SIGKILL)
+}
+
+// A printer writes to the launcher's standard error between the lines of the processes.
+type printer struct{ out *lines.Merger }
+
+func (p printer) Write(b []byte) (int, error) {
+	p.out.Print(string(b))
+	return len(b), nil
+}
