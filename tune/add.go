@@ -11,28 +11,28 @@ import "fmt"
 // do not judge its reports. It takes the next number, which must not be that of a point, of the
 // defaults, or of a point of the grid.
 func (s *Study) AddTrial(t Trial) (int, error) {
-	s.mu.Lock()
+	s.rec.mu.Lock()
 	number, err := s.addTrial(t)
-	seq := max(s.l.seq, 1) - 1
-	s.mu.Unlock()
+	seq := s.rec.newest()
+	s.rec.mu.Unlock()
 	if err != nil {
 		return 0, err
 	}
-	return number, s.awaitWritten(seq)
+	return number, s.rec.awaitWritten(seq)
 }
 
-// addTrial is AddTrial. s.mu is held.
+// addTrial is AddTrial. The study's mutex is held.
 func (s *Study) addTrial(t Trial) (int, error) {
 	number := len(s.l.trials)
-	if err := s.broken(); err != nil {
+	if err := s.rec.broken(); err != nil {
 		return 0, err
 	}
-	params, err := s.checkAdded(number, t)
+	params, err := s.l.checkAdded(number, t)
 	if err != nil {
 		return 0, fmt.Errorf("tune: add trial %d: %w", number, err)
 	}
 	start := Event{Kind: EventStart, New: true, Trial: number, Attempt: 1, Params: params, Origin: FromElsewhere}
-	if err := s.emit(&start, func() error { return s.l.begin(&start) }); err != nil {
+	if err := s.rec.emit(&start, func() error { return s.l.begin(&start) }); err != nil {
 		return 0, err
 	}
 	for i, r := range t.Reports {
@@ -40,7 +40,7 @@ func (s *Study) addTrial(t Trial) (int, error) {
 		if i == len(t.Reports)-1 && t.State == Pruned {
 			e.Decision.Action, e.Decision.Rule = Stop, "pruned elsewhere"
 		}
-		if err := s.emitReport(&e); err != nil {
+		if err := s.rec.emit(&e, func() error { return s.l.judge(&e) }); err != nil {
 			return 0, err
 		}
 	}
@@ -48,59 +48,35 @@ func (s *Study) addTrial(t Trial) (int, error) {
 	if t.State == Failed {
 		end.Outcome, end.Failure, end.Error = Broke, UserCode, clip(t.Error)
 	}
-	return number, s.emit(&end, func() error {
+	return number, s.rec.emit(&end, func() error {
 		s.l.judgeEnd(&end)
 		return s.l.finish(&end)
 	})
 }
 
 // checkAdded says why a trial that was run elsewhere cannot be added with a number, and returns its
-// full parameters. s.mu is held.
-func (s *Study) checkAdded(number int, t Trial) (Params, error) {
-	if fixed, origin := s.l.plan.fixed(number); origin != FromSuggester || fixed.Len() > 0 {
+// full parameters.
+func (l *ledger) checkAdded(number int, t Trial) (Params, error) {
+	if fixed, origin := l.plan.fixed(number); origin != FromSuggester || fixed.Len() > 0 {
 		return Params{}, fmt.Errorf("the study has points, defaults or a grid to try (%v): add trials to a study without them", fixed)
 	}
-	if s.cfg.Fidelity != nil {
+	if l.cfg.Fidelity != nil {
 		return Params{}, fmt.Errorf("the study has a Fidelity, whose levels are its steps: add trials to a study without one")
 	}
 	if t.State != Completed && t.State != Pruned && t.State != Failed {
 		return Params{}, fmt.Errorf("its state is %q, want %s, %s or %s", t.State, Completed, Pruned, Failed)
 	}
-	params, err := s.cfg.Space.Fill(t.Params, func(p Param, _ Params) (any, error) {
+	params, err := l.cfg.Space.Fill(t.Params, func(p Param, _ Params) (any, error) {
 		return nil, fmt.Errorf("parameter %q is missing: there are %v", p.Name, t.Params)
 	})
 	if err != nil {
 		return Params{}, err
 	}
-	judged, err := s.checkReports(t.Reports)
+	judged, err := l.goals.check(t.Reports)
 	if err == nil && !judged && t.State != Failed {
-		err = fmt.Errorf("no report has %s: want one with the metrics of all objectives and constraints: %w", orNone(s.l.goals.names()), ErrNoMetric)
+		err = fmt.Errorf("no report has %s: want one with the metrics of all objectives and constraints: %w", orNone(l.goals.names()), ErrNoMetric)
 	}
 	return params, err
-}
-
-// checkReports says what is wrong with reports of a trial that was run elsewhere, and whether one
-// has what it takes to be judged. s.mu is held.
-func (s *Study) checkReports(reports []Report) (judged bool, err error) {
-	step := -1
-	for _, r := range reports {
-		if r.Step <= step {
-			return false, fmt.Errorf("a report of step %d after step %d: want steps of 0 or more that increase", r.Step, step)
-		}
-		step = r.Step
-		if err := validMetrics(r.Metrics); err != nil {
-			return false, fmt.Errorf("step %d: %w", r.Step, err)
-		}
-		if s.l.goals.metric == "" {
-			if _, _, err := s.l.goals.choice(s.cfg.Mode, r.Metrics); err != nil {
-				return false, err
-			}
-			judged = true
-		} else if _, ok := r.Metrics.Get(s.l.goals.metric); ok && s.l.goals.lacks(r.Metrics) == "" {
-			judged = true
-		}
-	}
-	return judged, nil
 }
 
 // elsewhere is the decision about a report of a trial that was run elsewhere: it was made there.

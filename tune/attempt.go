@@ -28,8 +28,9 @@ func (d *driver) attempt(ctx context.Context, slot int, place Place, t Trial) {
 	if gone {
 		s.logger.Warn("tune: a trial did not return when asked to; the search continues without it", "study", s.cfg.Name, "trial", t.Number, "attempt", t.Attempts, "location", t.Location)
 	}
-	_ = s.finish(t.Number, t.Attempts, outcome, err) // the study keeps an error
-	s.sweep()
+	// The study keeps an error.
+	_ = s.finish(t.Number, t.Attempts, outcome, err)
+	s.checkpoints.sweep()
 }
 
 // describe is the attempt as its Runner gets it.

@@ -3,6 +3,8 @@ package tune
 import (
 	"errors"
 	"fmt"
+
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 )
 
 // next returns the next event for a free slot: a start, or that there are no more new trials. It
@@ -42,7 +44,7 @@ func (l *ledger) next() (Event, error) {
 }
 
 func (l *ledger) again(t *Trial, rule string) Event {
-	e := Event{Kind: EventStart, Trial: t.Number, Attempt: t.Attempts + 1, Donor: t.run.restore.trial, Restore: t.run.restore.step, RestoreOf: t.run.restore.attempt, Rule: rule}
+	e := Event{Kind: EventStart, Trial: t.Number, Attempt: t.Attempts + 1, Donor: t.run.restore.Trial, Restore: t.run.restore.Step, RestoreOf: t.run.restore.Attempt, Rule: rule}
 	if t.run.changed {
 		e.Params = t.Params
 	}
@@ -106,7 +108,7 @@ func (l *ledger) begin(e *Event) error {
 			return fmt.Errorf("event %d: starts new trial %d attempt %d: want trial %d attempt 1", e.Seq, e.Trial, e.Attempt, len(l.trials))
 		}
 		t = &Trial{Number: e.Trial, Params: e.Params, Origin: e.Origin, Best: -1, Seed: trialSeed(l.cfg.Seed, e.Trial), StartedAt: e.At}
-		t.run.restore = keptStep{e.Trial, -1, 0}
+		t.run.restore = checkpoints.None(e.Trial)
 		l.trials = append(l.trials, t)
 		l.hash.start(e)
 	} else {

@@ -4,56 +4,29 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 )
 
-// collect removes unneeded checkpoints: those from before an exploit at once, others when
-// the budget is exceeded. s.mu is held.
-func (s *Study) collect() {
-	over := s.cfg.CheckpointBytes > 0 && s.l.kept > s.cfg.CheckpointBytes
-	if len(s.l.stale) == 0 && !over {
-		return
-	}
-	needed := s.l.trials.needed()
-	for _, c := range slices.Clone(s.l.stale) {
-		if !needed[c.keptStep] {
-			_ = s.drop(c.keptStep, c.bytes) // the study keeps an error
-		}
-	}
-	if s.cfg.CheckpointBytes == 0 {
-		return
-	}
-	for _, v := range s.l.victims(needed) {
-		if s.l.kept <= s.cfg.CheckpointBytes {
-			return
-		}
-		_ = s.drop(v.keptStep, v.bytes)
-	}
-	if s.l.kept > s.cfg.CheckpointBytes && !s.overBudget {
-		s.overBudget = true
-		s.logger.Warn("tune: checkpoints exceed their budget, and all of them are still needed", "study", s.cfg.Name,
-			"bytes", s.l.kept, "budget", s.cfg.CheckpointBytes)
-	}
-}
-
-// drop logs the removal of a checkpoint. s.mu is held.
-func (s *Study) drop(k keptStep, bytes int64) error {
-	e := Event{Kind: EventDrop, Trial: k.trial, Attempt: k.attempt, Step: k.step, Bytes: bytes}
-	err := s.emit(&e, func() error { return s.l.drop(&e) })
-	if err == nil {
-		s.checkpoints.doom(k, e.Seq)
-	}
-	return err
-}
-
 // allKept are all checkpoints, those from before an exploit last.
-func (l *ledger) allKept() []keptBytes { return append(l.trials.checkpoints(), l.stale...) }
+func (l *ledger) allKept() []checkpoints.Saved { return append(l.trials.checkpoints(), l.stale...) }
+
+// sizeOf is the size of a checkpoint in bytes, or 0.
+func (l *ledger) sizeOf(name checkpoints.Name) (bytes int64) {
+	for _, saved := range l.allKept() {
+		if saved.Name == name {
+			bytes = saved.Bytes
+		}
+	}
+	return bytes
+}
 
 // victims are the checkpoints that may be removed, in this order: older ones of trials that have a
 // newer one, then the newest ones of finished trials; within each group the worst trials first. The
 // newest of the best trial, or of those on the front, is not among them.
-func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
+func (l *ledger) victims(needed map[checkpoints.Name]bool) []checkpoints.Saved {
 	type victim struct {
-		keptBytes
+		saved  checkpoints.Saved
 		newest bool
 		score  float64
 	}
@@ -67,22 +40,22 @@ func (l *ledger) victims(needed map[keptStep]bool) []keptBytes {
 	for _, t := range l.trials {
 		for i, c := range t.Checkpoints {
 			newest := i == len(t.Checkpoints)-1
-			if needed[c.of(t.Number)] || newest && (!t.State.Final() || best[t.Number]) {
+			if needed[c.name(t.Number)] || newest && (!t.State.Final() || best[t.Number]) {
 				continue
 			}
 			score := math.Inf(-1)
 			if r := l.Result(t); !math.IsNaN(r) {
 				score = l.Score(r)
 			}
-			all = append(all, victim{keptBytes{c.of(t.Number), c.Bytes}, newest, score})
+			all = append(all, victim{c.saved(t.Number), newest, score})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b victim) int {
 		return cmp.Or(b2i(a.newest)-b2i(b.newest), cmp.Compare(a.score, b.score))
 	})
-	parts := make([]keptBytes, len(all))
+	parts := make([]checkpoints.Saved, len(all))
 	for i, v := range all {
-		parts[i] = v.keptBytes
+		parts[i] = v.saved
 	}
 	return parts
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // lateConfig is that of a search of kill_test.go with a deadline. A look at its clock takes a
@@ -29,7 +30,7 @@ func lateConfig(dir string, clock *time.Time, deadline time.Time) Config {
 // lateEnd resumes a search with a deadline, at the time of its log, and checks its end.
 func lateEnd(t *testing.T, what string, disk *vfs.Mem, dir string, begin, deadline time.Time) {
 	t.Helper()
-	path := filepath.Join(dir, logName)
+	path := filepath.Join(dir, studydir.LogName)
 	clock := begin
 	before, err := readLog(disk, path, func(e *Event) error { clock = e.Time; return nil })
 	if err != nil {
@@ -92,7 +93,7 @@ func lateSearch(t *testing.T, dir string) (begin, deadline time.Time, log []byte
 		if err != nil {
 			t.Fatal(err)
 		}
-		log = read(t, disk, filepath.Join(dir, logName))
+		log = read(t, disk, filepath.Join(dir, studydir.LogName))
 		if i == 0 {
 			deadline = begin.Add(clock.Sub(begin) * 2 / 3)
 		}
@@ -127,7 +128,7 @@ func TestASearchWithADeadlineThatIsCutAnywhereGoesOnAndReplays(t *testing.T) {
 	}
 	for _, cut := range cuts {
 		disk := &vfs.Mem{}
-		if err := vfs.WriteFile(disk, filepath.Join(dir, logName), func(w io.Writer) error { _, err := w.Write(log[:cut]); return err }); err != nil {
+		if err := vfs.WriteFile(disk, filepath.Join(dir, studydir.LogName), func(w io.Writer) error { _, err := w.Write(log[:cut]); return err }); err != nil {
 			t.Fatal(err)
 		}
 		lateEnd(t, fmt.Sprintf("cut at byte %d of %d", cut, len(log)), disk, dir, begin, deadline)
@@ -188,11 +189,11 @@ func TestALogOfRecordedProposalsWithADeadlineReplays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := read(t, disk, filepath.Join(dir, logName))
+	log := read(t, disk, filepath.Join(dir, studydir.LogName))
 	if !bytes.Contains(log, []byte(`"kind":"exhausted","rule":"deadline of `)) {
 		t.Fatalf("the deadline kept no trial from starting:\n%s", log)
 	}
-	if got, err := replay(disk, filepath.Join(dir, logName), config()); err != nil || got.Events != bytes.Count(log, []byte("\n")) {
+	if got, err := replay(disk, filepath.Join(dir, studydir.LogName), config()); err != nil || got.Events != bytes.Count(log, []byte("\n")) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

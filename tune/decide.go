@@ -4,10 +4,23 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 )
 
 // maxCompetitors bounds the trials that a decision names as compared with.
 const maxCompetitors = 64
+
+// judge applies a report, and decides about it.
+func (l *ledger) judge(e *Event) error {
+	if err := l.record(e); err != nil {
+		return err
+	}
+	var enough string
+	e.Decision, enough = l.decide(e)
+	l.obey(e, enough)
+	return nil
+}
 
 // record adds a report to its trial. The first report determines the metric if the config does not.
 func (l *ledger) record(e *Event) error {
@@ -19,7 +32,7 @@ func (l *ledger) record(e *Event) error {
 		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, last)
 	}
 	if l.goals.metric == "" {
-		metric, mode, err := l.goals.choice(l.cfg.Mode, e.Metrics)
+		metric, mode, err := l.goals.choice(e.Metrics)
 		if err != nil {
 			return err
 		}
@@ -219,12 +232,12 @@ func (l *ledger) order(t *Trial, o TrialDecision) {
 // exploit makes t continue from the donor's newest checkpoint when it next starts. Reports of t
 // beyond that step are no longer part of its history.
 func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
-	restore := keptStep{t.Number, -1, 0}
+	restore := checkpoints.None(t.Number)
 	// An earlier order of the same decision may have taken the donor's checkpoints.
 	if kept := l.trials[donor].Checkpoints; len(kept) > 0 {
-		restore = kept[len(kept)-1].of(donor)
+		restore = kept[len(kept)-1].name(donor)
 	}
-	from := restore.step
+	from := restore.Step
 	at := -1
 	if last, ok := t.LastStep(); ok {
 		at = last
@@ -233,7 +246,7 @@ func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	t.Params, t.Rule = p, rule
 	t.run.restore, t.run.changed = restore, true
 	for _, c := range t.Checkpoints {
-		l.stale = append(l.stale, keptBytes{c.of(t.Number), c.Bytes})
+		l.stale = append(l.stale, c.saved(t.Number))
 	}
 	t.Checkpoints = nil
 	n, _ := t.find(from + 1)

@@ -2,247 +2,210 @@ package tune
 
 import (
 	"fmt"
-	"hash/crc32"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/internal/jsonline"
 )
 
-// A decoder reads lines that appendEvent wrote. It keeps names that come again.
-type decoder struct {
-	b     []byte
-	i     int
-	err   error
-	names map[string]string
-}
-
-// sumLen is the length of what stands after the bytes that are summed up.
-const sumLen = len(`,"sum":"01234567"}`)
-
-// event reads one line without its newline.
-func (d *decoder) event(line []byte) (Event, error) {
-	if len(line) < sumLen {
-		return Event{}, fmt.Errorf("got %d bytes, want at least %d", len(line), sumLen)
-	}
-	body, tail := line[:len(line)-sumLen], line[len(line)-sumLen:]
-	if got, want := string(tail), fmt.Sprintf(`,"sum":"%08x"}`, crc32.Checksum(body, castagnoli)); got != want {
-		return Event{}, fmt.Errorf("ends in %q, want %q", got, want)
-	}
-	if d.names == nil {
-		d.names = map[string]string{}
-	}
-	d.b, d.i, d.err = body, 0, nil
+// scanEvent reads a line without its sum.
+func scanEvent(d *jsonline.Scanner) (Event, error) {
 	var e Event
-	d.want(`{"seq":`)
-	e.Seq = d.uint()
-	d.want(`,"time":"`)
-	e.Time = d.time()
-	d.want(`","at":`)
-	e.At = time.Duration(d.int())
-	d.want(`,"kind":`)
-	e.Kind = EventKind(d.name())
-	d.fields(&e)
-	if d.err == nil && d.i != len(d.b) {
-		d.fail("more than the event's fields")
+	d.Want(`{"seq":`)
+	e.Seq = d.Uint()
+	d.Want(`,"time":"`)
+	e.Time = d.Time()
+	d.Want(`","at":`)
+	e.At = time.Duration(d.Int())
+	d.Want(`,"kind":`)
+	e.Kind = EventKind(d.Name())
+	scanFields(d, &e)
+	if d.More() {
+		d.Fail("more than the event's fields")
 	}
-	if d.err != nil {
-		return Event{}, d.err
+	if err := d.Err(); err != nil {
+		return Event{}, err
 	}
 	return e, nil
 }
 
-func (d *decoder) fields(e *Event) {
+func scanFields(d *jsonline.Scanner, e *Event) {
 	switch e.Kind {
 	case EventStudy:
-		e.Header = d.header()
-		e.Rules = d.rules()
+		e.Header = scanHeader(d)
+		e.Rules = scanRules(d)
 	case EventOpen:
-		e.Rules = d.rules()
+		e.Rules = scanRules(d)
 	case EventExhausted:
-		e.Rule = d.text(`,"rule":`)
+		e.Rule = d.Text(`,"rule":`)
 	case EventStart:
-		d.start(e)
+		scanStart(d, e)
 	case EventReport:
-		d.of(e)
-		d.want(`,"step":`)
-		e.Step = d.int()
-		e.Metrics = d.metrics()
-		if e.Kept = d.has(`,"kept":`); e.Kept {
-			e.Bytes = int64(d.int())
+		scanOf(d, e)
+		d.Want(`,"step":`)
+		e.Step = d.Int()
+		e.Metrics = scanMetrics(d)
+		if e.Kept = d.Has(`,"kept":`); e.Kept {
+			e.Bytes = int64(d.Int())
 		}
-		e.Decision = d.decision()
+		e.Decision = scanDecision(d)
 	case EventCheckpoint, EventDrop:
-		d.of(e)
-		d.want(`,"step":`)
-		e.Step = d.int()
-		d.want(`,"bytes":`)
-		e.Bytes = int64(d.int())
+		scanOf(d, e)
+		d.Want(`,"step":`)
+		e.Step = d.Int()
+		d.Want(`,"bytes":`)
+		e.Bytes = int64(d.Int())
 	case EventEnd:
-		d.of(e)
-		e.Outcome = Outcome(d.text(`,"outcome":`))
-		e.Failure = Failure(d.text(`,"failure":`))
-		e.Error = d.text(`,"error":`)
-		e.Retry = d.has(`,"retry":true`)
+		scanOf(d, e)
+		e.Outcome = Outcome(d.Text(`,"outcome":`))
+		e.Failure = Failure(d.Text(`,"failure":`))
+		e.Error = d.Text(`,"error":`)
+		e.Retry = d.Has(`,"retry":true`)
 	case EventHalt:
-		e.Rule = d.text(`,"rule":`)
-		e.Error = d.text(`,"error":`)
+		e.Rule = d.Text(`,"rule":`)
+		e.Error = d.Text(`,"error":`)
 	case EventAllocate:
-		d.allocation(e)
+		scanAllocation(d, e)
 	case EventRequeue, EventAbandon:
-		d.want(`,"trials":`)
-		e.Trials = d.ints()
-		e.Fresh = d.has(`,"fresh":true`)
-		e.Rule = d.text(`,"rule":`)
+		d.Want(`,"trials":`)
+		e.Trials = d.Ints()
+		e.Fresh = d.Has(`,"fresh":true`)
+		e.Rule = d.Text(`,"rule":`)
 	default:
-		d.fail(fmt.Sprintf("kind %q is unknown", e.Kind))
+		d.Fail(fmt.Sprintf("kind %q is unknown", e.Kind))
 	}
 }
 
-func (d *decoder) of(e *Event) {
-	d.want(`,"trial":`)
-	e.Trial = d.int()
-	d.want(`,"attempt":`)
-	e.Attempt = d.int()
+func scanOf(d *jsonline.Scanner, e *Event) {
+	d.Want(`,"trial":`)
+	e.Trial = d.Int()
+	d.Want(`,"attempt":`)
+	e.Attempt = d.Int()
 }
 
-func (d *decoder) start(e *Event) {
-	d.of(e)
-	if e.Origin = Origin(d.text(`,"origin":`)); e.Origin != "" {
+func scanStart(d *jsonline.Scanner, e *Event) {
+	scanOf(d, e)
+	if e.Origin = Origin(d.Text(`,"origin":`)); e.Origin != "" {
 		e.New = true
 	} else {
-		d.want(`,"donor":`)
-		e.Donor = d.int()
-		d.want(`,"restore":`)
-		e.Restore = d.int()
-		d.want(`,"of":`)
-		e.RestoreOf = d.int()
+		d.Want(`,"donor":`)
+		e.Donor = d.Int()
+		d.Want(`,"restore":`)
+		e.Restore = d.Int()
+		d.Want(`,"of":`)
+		e.RestoreOf = d.Int()
 	}
 	if e.New {
-		d.want(`,"params":`)
-		e.Params = d.params()
-	} else if d.has(`,"params":`) {
-		if e.Params = d.params(); e.Params.Len() == 0 {
-			d.fail("empty parameters")
+		d.Want(`,"params":`)
+		e.Params = scanParams(d)
+	} else if d.Has(`,"params":`) {
+		if e.Params = scanParams(d); e.Params.Len() == 0 {
+			d.Fail("empty parameters")
 		}
 	}
-	e.Rule = d.text(`,"rule":`)
-	e.Location = d.text(`,"location":`)
+	e.Rule = d.Text(`,"rule":`)
+	e.Location = d.Text(`,"location":`)
 }
 
-func (d *decoder) header() *Header {
+func scanHeader(d *jsonline.Scanner) *Header {
 	h := &Header{}
-	d.want(`,"version":`)
-	h.Version = d.int()
-	d.want(`,"name":`)
-	h.Name = d.string()
-	h.Metric = d.text(`,"metric":`)
-	d.want(`,"mode":`)
-	mode := d.string()
+	d.Want(`,"version":`)
+	h.Version = d.Int()
+	d.Want(`,"name":`)
+	h.Name = d.String()
+	h.Metric = d.Text(`,"metric":`)
+	d.Want(`,"mode":`)
+	mode := d.String()
 	m, err := ParseMode(mode)
 	if err != nil || mode == "" {
-		d.fail("no such mode")
+		d.Fail("no such mode")
 	}
 	h.Mode = m
-	d.want(`,"seed":`)
-	h.Seed = d.uint()
-	d.want(`,"space":[`)
-	for !d.has("]") && d.err == nil {
+	d.Want(`,"seed":`)
+	h.Seed = d.Uint()
+	d.Want(`,"space":[`)
+	for !d.Has("]") && d.Err() == nil {
 		if len(h.Space) > 0 {
-			d.want(",")
+			d.Want(",")
 		}
-		h.Space = append(h.Space, d.string())
+		h.Space = append(h.Space, d.String())
 	}
-	h.Suggester = d.text(`,"suggester":`)
-	h.Scheduler = d.text(`,"scheduler":`)
-	h.Objectives = d.texts(`,"objectives":`)
-	h.Constraints = d.texts(`,"constraints":`)
+	h.Suggester = d.Text(`,"suggester":`)
+	h.Scheduler = d.Text(`,"scheduler":`)
+	h.Objectives = d.Texts(`,"objectives":`)
+	h.Constraints = d.Texts(`,"constraints":`)
 	return h
 }
 
-// texts reads a list that is not empty, if the key is there.
-func (d *decoder) texts(key string) (list []string) {
-	if !d.has(key) {
-		return nil
-	}
-	d.want("[")
-	for d.err == nil {
-		list = append(list, d.string())
-		if d.has("]") {
-			break
-		}
-		d.want(",")
-	}
-	return list
-}
-
-func (d *decoder) metrics() Metrics {
-	d.want(`,"metrics":{`)
+func scanMetrics(d *jsonline.Scanner) Metrics {
+	d.Want(`,"metrics":{`)
 	m := make(Metrics, 0, 2)
-	for !d.has("}") && d.err == nil {
+	for !d.Has("}") && d.Err() == nil {
 		if len(m) > 0 {
-			d.want(",")
+			d.Want(",")
 		}
-		name := d.name()
-		d.want(":")
+		name := d.Name()
+		d.Want(":")
 		if len(m) > 0 && m[len(m)-1].Name >= name {
-			d.fail("metrics are not sorted")
+			d.Fail("metrics are not sorted")
 		}
-		m = append(m, Metric{name, d.number()})
+		m = append(m, Metric{name, d.Number()})
 	}
 	return m
 }
 
-func (d *decoder) decision() Decision {
+func scanDecision(d *jsonline.Scanner) Decision {
 	x := Go()
-	if !d.has(`,"decision":{"action":`) {
+	if !d.Has(`,"decision":{"action":`) {
 		return x
 	}
-	x.Action = Action(d.name())
-	x.Rule = d.text(`,"rule":`)
-	if d.has(`,"rung":`) {
-		x.Rung = d.nonzero()
+	x.Action = Action(d.Name())
+	x.Rule = d.Text(`,"rule":`)
+	if d.Has(`,"rung":`) {
+		x.Rung = d.Nonzero()
 	}
-	if d.has(`,"value":`) {
-		x.Value = d.notNaN()
+	if d.Has(`,"value":`) {
+		x.Value = d.NotNaN()
 	}
-	if d.has(`,"cutoff":`) {
-		x.Cutoff = d.notNaN()
+	if d.Has(`,"cutoff":`) {
+		x.Cutoff = d.NotNaN()
 	}
-	if d.has(`,"competitors":`) {
-		if x.Competitors = d.ints(); len(x.Competitors) == 0 {
-			d.fail("empty competitors")
+	if d.Has(`,"competitors":`) {
+		if x.Competitors = d.Ints(); len(x.Competitors) == 0 {
+			d.Fail("empty competitors")
 		}
 	}
-	x.Forecast = d.forecast()
-	x.Donor, x.Params = d.donor(x.Action)
-	if d.has(`,"others":[`) {
-		for d.err == nil {
+	x.Forecast = scanForecast(d)
+	x.Donor, x.Params = scanDonor(d, x.Action)
+	if d.Has(`,"others":[`) {
+		for d.Err() == nil {
 			var o TrialDecision
-			d.want(`{"trial":`)
-			o.Trial = d.int()
-			d.want(`,"action":`)
-			o.Action = Action(d.name())
-			o.Rule = d.text(`,"rule":`)
-			o.Donor, o.Params = d.donor(o.Action)
-			d.want("}")
+			d.Want(`{"trial":`)
+			o.Trial = d.Int()
+			d.Want(`,"action":`)
+			o.Action = Action(d.Name())
+			o.Rule = d.Text(`,"rule":`)
+			o.Donor, o.Params = scanDonor(d, o.Action)
+			d.Want("}")
 			x.Others = append(x.Others, o)
-			if d.has("]") {
+			if d.Has("]") {
 				break
 			}
-			d.want(",")
+			d.Want(",")
 		}
 	}
-	d.want("}")
+	d.Want("}")
 	if x.Action == "" || x.plain() {
-		d.fail("a decision that says nothing")
+		d.Fail("a decision that says nothing")
 	}
 	return x
 }
 
-func (d *decoder) donor(a Action) (int, Params) {
+func scanDonor(d *jsonline.Scanner, a Action) (int, Params) {
 	if a != Exploit {
 		return 0, Params{}
 	}
-	d.want(`,"donor":`)
-	n := d.int()
-	d.want(`,"params":`)
-	return n, d.params()
+	d.Want(`,"donor":`)
+	n := d.Int()
+	d.Want(`,"params":`)
+	return n, scanParams(d)
 }

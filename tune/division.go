@@ -195,7 +195,7 @@ func (d *driver) divide(ctx context.Context) {
 		}
 		if err := d.allocate(ctx, d.division.take(fmt.Sprintf("%v have passed", interval))); err != nil {
 			if ctx.Err() == nil {
-				d.study.failWith(err)
+				d.study.rec.failWith(err)
 			}
 			return
 		}
@@ -256,30 +256,30 @@ type attemptShare struct {
 
 // dividing are the trials among which nodes are divided.
 func (s *Study) dividing() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.rec.mu.Lock()
+	defer s.rec.mu.Unlock()
 	return s.l.trials.dividing()
 }
 
 // divideNodes makes one decision of the allocator, and returns it when it is on the disk. Some
 // trials may have started or ended since their states were asked for.
 func (s *Study) divideNodes(cause string, nodes []jobs.NodeSlots, states map[int]jobs.State) ([]attemptShare, error) {
-	s.mu.Lock()
+	s.rec.mu.Lock()
 	e, attempts := s.l.division(states)
 	e.Rule, e.Nodes = clip(cause), nodes
 	if len(e.Jobs) == 0 || s.l.stops.halted != "" {
-		s.mu.Unlock()
+		s.rec.mu.Unlock()
 		return nil, nil
 	}
-	err := s.emit(&e, func() (err error) {
+	err := s.rec.emit(&e, func() (err error) {
 		if e.Shares, err = s.l.allocate(&e); err == nil {
 			s.l.share(&e)
 		}
 		return err
 	})
-	s.mu.Unlock()
+	s.rec.mu.Unlock()
 	if err == nil {
-		err = s.awaitWritten(e.Seq)
+		err = s.rec.awaitWritten(e.Seq)
 	}
 	if err != nil {
 		return nil, err

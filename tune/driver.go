@@ -29,7 +29,7 @@ func newDriver(s *Study, a Allocator, r Scaler) *driver {
 	d := &driver{study: s, idle: make(chan struct{})}
 	if a != nil {
 		d.division = newDivision(a, r)
-		s.notice(d.division.note)
+		s.rec.notice(d.division.note)
 	}
 	return d
 }
@@ -145,7 +145,7 @@ func (d *driver) runSlots(trials context.Context) {
 // reason is why the study ended before there were no more trials; nil: it did not.
 func (d *driver) reason(ctx context.Context) error {
 	name := d.study.cfg.Name
-	halted, fatal := d.study.ended()
+	halted, fatal := d.study.rec.ended()
 	switch {
 	case fatal != nil:
 		return fatal
@@ -174,17 +174,17 @@ func (d *driver) watch(ctx context.Context) {
 	defer nap.Stop()
 	for {
 		if nap.Stop(); !s.cfg.Deadline.IsZero() {
-			nap.Reset(min(s.cfg.Deadline.Sub(logTime(s.clock.now())), maxNap))
+			nap.Reset(min(s.cfg.Deadline.Sub(logTime(s.rec.clock.now())), maxNap))
 		}
 		select {
 		case <-timeout:
 			s.Stop(fmt.Sprintf("timeout of %v", s.cfg.Timeout))
 		case <-nap.C:
-			if !s.cfg.pastDeadline(logTime(s.clock.now())) {
+			if !s.cfg.pastDeadline(logTime(s.rec.clock.now())) {
 				continue
 			}
 			s.Stop(s.cfg.deadlineText())
-		case <-s.end.over:
+		case <-s.rec.end.over:
 		case <-ctx.Done():
 		case <-d.idle:
 		}
@@ -198,7 +198,7 @@ func (d *driver) slot(ctx context.Context, slot int, begun func()) {
 		place, err := d.acquire(ctx)
 		if err != nil {
 			if ctx.Err() == nil {
-				d.study.failWith(fmt.Errorf("tune: study %s: allocate resources for a trial: %w", d.study.cfg.Name, err))
+				d.study.rec.failWith(fmt.Errorf("tune: study %s: allocate resources for a trial: %w", d.study.cfg.Name, err))
 			}
 			return
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // What a driver hears of, the start of a trial or an answer, survives a crash the moment after.
@@ -21,7 +22,7 @@ func TestWhatATrialHearsIsOnTheDisk(t *testing.T) {
 	defer s.Close()
 	kept := func(what, want string) {
 		t.Helper()
-		if log := read(t, disk.Crash(false, false), filepath.Join("d", logName)); !bytes.Contains(log, []byte(want)) {
+		if log := read(t, disk.Crash(false, false), filepath.Join("d", studydir.LogName)); !bytes.Contains(log, []byte(want)) {
 			t.Errorf("after %s the disk has no %s:\n%s", what, want, log)
 		}
 	}

@@ -4,32 +4,34 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/tune/jobs"
+
+	"github.com/paragon-train/paragon/tune/internal/jsonline"
 )
 
 // appendAllocation writes the fields of an EventAllocate.
 func appendAllocation(b []byte, e *Event) []byte {
-	b = appendText(b, `,"rule":`, e.Rule)
+	b = jsonline.AppendText(b, `,"rule":`, e.Rule)
 	b = append(b, `,"nodes":[`...)
 	for i, n := range e.Nodes {
 		if i > 0 {
 			b = append(b, ',')
 		}
 		b = append(b, `{"node":`...)
-		b = appendString(b, n.Node)
-		b = append(appendInt(b, `,"slots":`, n.Slots), '}')
+		b = jsonline.AppendString(b, n.Node)
+		b = append(jsonline.AppendInt(b, `,"slots":`, n.Slots), '}')
 	}
 	b = append(b, `],"jobs":[`...)
 	for i, j := range e.Jobs {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendInt(b, `{"trial":`, j.Trial)
+		b = jsonline.AppendInt(b, `{"trial":`, j.Trial)
 		b = appendPlacement(b, j.On)
-		b = appendText(b, `,"profile":`, j.Profile)
+		b = jsonline.AppendText(b, `,"profile":`, j.Profile)
 		if j.ChangeCost > 0 {
-			b = appendInt(b, `,"cost":`, int(j.ChangeCost))
+			b = jsonline.AppendInt(b, `,"cost":`, int(j.ChangeCost))
 		}
-		b = append(appendText(b, `,"fixed":`, j.Fixed), '}')
+		b = append(jsonline.AppendText(b, `,"fixed":`, j.Fixed), '}')
 	}
 	return appendShares(append(b, ']'), e.Shares)
 }
@@ -40,10 +42,10 @@ func appendShares(b []byte, shares []jobs.Share) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendInt(b, `{"trial":`, x.Trial)
+		b = jsonline.AppendInt(b, `{"trial":`, x.Trial)
 		b = appendPlacement(b, x.On)
-		b = appendTrue(b, `,"pause":true`, x.Pause)
-		b = append(appendText(b, `,"rule":`, x.Rule), '}')
+		b = jsonline.AppendTrue(b, `,"pause":true`, x.Pause)
+		b = append(jsonline.AppendText(b, `,"rule":`, x.Rule), '}')
 	}
 	return append(b, ']')
 }
@@ -58,84 +60,84 @@ func appendPlacement(b []byte, p jobs.Placement) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendInt(append(appendString(b, x.Node), ':'), "", x.Replicas)
+		b = jsonline.AppendInt(append(jsonline.AppendString(b, x.Node), ':'), "", x.Replicas)
 	}
 	return append(b, '}')
 }
 
-func (d *decoder) allocation(e *Event) {
-	e.Rule = d.text(`,"rule":`)
-	d.want(`,"nodes":[`)
-	for !d.has("]") && d.err == nil {
+func scanAllocation(d *jsonline.Scanner, e *Event) {
+	e.Rule = d.Text(`,"rule":`)
+	d.Want(`,"nodes":[`)
+	for !d.Has("]") && d.Err() == nil {
 		if len(e.Nodes) > 0 {
-			d.want(",")
+			d.Want(",")
 		}
-		d.want(`{"node":`)
-		n := jobs.NodeSlots{Node: d.name()}
-		d.want(`,"slots":`)
-		n.Slots = d.int()
-		d.want("}")
+		d.Want(`{"node":`)
+		n := jobs.NodeSlots{Node: d.Name()}
+		d.Want(`,"slots":`)
+		n.Slots = d.Int()
+		d.Want("}")
 		e.Nodes = append(e.Nodes, n)
 	}
-	d.want(`,"jobs":[`)
-	for !d.has("]") && d.err == nil {
+	d.Want(`,"jobs":[`)
+	for !d.Has("]") && d.Err() == nil {
 		if len(e.Jobs) > 0 {
-			d.want(",")
+			d.Want(",")
 		}
 		var j jobs.State
-		d.want(`{"trial":`)
-		j.Trial = d.int()
-		j.On = d.placement()
-		j.Profile = d.text(`,"profile":`)
-		if d.has(`,"cost":`) {
-			if j.ChangeCost = time.Duration(d.int()); j.ChangeCost <= 0 {
-				d.fail("a change that cost nothing")
+		d.Want(`{"trial":`)
+		j.Trial = d.Int()
+		j.On = scanPlacement(d)
+		j.Profile = d.Text(`,"profile":`)
+		if d.Has(`,"cost":`) {
+			if j.ChangeCost = time.Duration(d.Int()); j.ChangeCost <= 0 {
+				d.Fail("a change that cost nothing")
 			}
 		}
-		j.Fixed = d.text(`,"fixed":`)
-		d.want("}")
+		j.Fixed = d.Text(`,"fixed":`)
+		d.Want("}")
 		e.Jobs = append(e.Jobs, j)
 	}
-	d.want(`,"shares":[`)
-	for !d.has("]") && d.err == nil {
+	d.Want(`,"shares":[`)
+	for !d.Has("]") && d.Err() == nil {
 		if len(e.Shares) > 0 {
-			d.want(",")
+			d.Want(",")
 		}
 		var x jobs.Share
-		d.want(`{"trial":`)
-		x.Trial = d.int()
-		x.On = d.placement()
-		x.Pause = d.has(`,"pause":true`)
-		x.Rule = d.text(`,"rule":`)
-		d.want("}")
+		d.Want(`{"trial":`)
+		x.Trial = d.Int()
+		x.On = scanPlacement(d)
+		x.Pause = d.Has(`,"pause":true`)
+		x.Rule = d.Text(`,"rule":`)
+		d.Want("}")
 		e.Shares = append(e.Shares, x)
 	}
-	if d.err == nil && len(e.Shares) != len(e.Jobs) {
-		d.fail("another number of shares than of jobs")
+	if d.Err() == nil && len(e.Shares) != len(e.Jobs) {
+		d.Fail("another number of shares than of jobs")
 	}
 	for i := range e.Shares {
-		if d.err == nil && e.Shares[i].Trial != e.Jobs[i].Trial {
-			d.fail("a share of another trial than the job before it")
+		if d.Err() == nil && e.Shares[i].Trial != e.Jobs[i].Trial {
+			d.Fail("a share of another trial than the job before it")
 		}
 	}
 }
 
-func (d *decoder) placement() (p jobs.Placement) {
-	if !d.has(`,"on":{`) {
+func scanPlacement(d *jsonline.Scanner) (p jobs.Placement) {
+	if !d.Has(`,"on":{`) {
 		return nil
 	}
-	for d.err == nil {
-		x := jobs.NodeReplicas{Node: d.name()}
-		d.want(":")
-		x.Replicas = d.int()
+	for d.Err() == nil {
+		x := jobs.NodeReplicas{Node: d.Name()}
+		d.Want(":")
+		x.Replicas = d.Int()
 		if x.Replicas < 1 || p.On(x.Node) > 0 {
-			d.fail("a node with no replica, or twice")
+			d.Fail("a node with no replica, or twice")
 		}
 		p = append(p, x)
-		if d.has("}") {
+		if d.Has("}") {
 			break
 		}
-		d.want(",")
+		d.Want(",")
 	}
 	return p
 }

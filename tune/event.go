@@ -113,22 +113,6 @@ const (
 	Interrupted Outcome = "interrupted"
 )
 
-// A Header identifies the study of a log. A study that is resumed must have the same.
-type Header struct {
-	Version int
-	Name    string
-	Metric  string
-	Mode    Mode
-	Seed    uint64
-	// Space has a line for each parameter.
-	Space []string
-	// Scheduler and Suggester name the types, for people.
-	Scheduler, Suggester string
-	// Objectives and Constraints have a line for each, such as "accuracy max" and "latency <=
-	// 20".
-	Objectives, Constraints []string
-}
-
 // An Observer is called for every event, in the order of the log, after the event
 // is on disk. The view may already hold later events. It should be quick, since
 // reports wait for it, and must not call the study.

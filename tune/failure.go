@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // A Failure is the class of a trial's failure. Each class has its own budget of
@@ -99,7 +100,7 @@ var (
 	// Config.Resume does not allow to resume it.
 	ErrExists = errors.New("the folder already holds a study")
 	// ErrLocked is returned by them when another process runs a search in the folder.
-	ErrLocked = errors.New("another process runs a search in the folder")
+	ErrLocked = studydir.ErrLocked
 )
 
 // classOf returns the class of an attempt's error.

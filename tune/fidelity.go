@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/paragon-train/paragon/tune/internal/jsonline"
 )
 
 // A Fidelity is a parameter that says how faithfully a trial is tried: the share of the data, the
@@ -124,15 +126,15 @@ func (h *Header) Fidelity() string {
 	return ""
 }
 
-// fidelity reads what line wrote, but for its first word.
-func (d *decoder) fidelity() *Fidelity {
-	f := &Fidelity{Parameter: d.quoted()}
-	d.want(" [")
-	f.Low = d.float()
-	d.want(", ")
-	f.High = d.float()
-	d.want("] eta ")
-	f.Eta = d.float()
+// scanFidelity reads what line wrote, but for its first word.
+func scanFidelity(d *jsonline.Scanner) *Fidelity {
+	f := &Fidelity{Parameter: scanQuoted(d)}
+	d.Want(" [")
+	f.Low = scanFloat(d)
+	d.Want(", ")
+	f.High = scanFloat(d)
+	d.Want("] eta ")
+	f.Eta = scanFloat(d)
 	return f
 }
 
@@ -273,14 +275,14 @@ func (f *Fidelity) levelled(t *Trial, d Decision) Decision {
 }
 
 // note keeps what a run reported until it ends: its last report with all of the study's metrics is
-// its result. s.mu is held.
+// its result. The study's mutex is held.
 func (s *Study) note(number int, m Metrics) {
 	if _, ok := m.Get(s.l.goals.metric); (ok || s.l.goals.metric == "") && s.l.goals.lacks(m) == "" {
 		s.noted[number] = m
 	}
 }
 
-// reportNoted reports the result of a run at one fidelity, which has ended. s.mu is held.
+// reportNoted reports the result of a run at one fidelity, which has ended. The study's mutex is held.
 func (s *Study) reportNoted(t *Trial) error {
 	m, ok := s.noted[t.Number]
 	delete(s.noted, t.Number)
@@ -288,5 +290,6 @@ func (s *Study) reportNoted(t *Trial) error {
 		return nil
 	}
 	level, _ := s.cfg.Fidelity.level(t)
-	return s.emitReport(&Event{Kind: EventReport, Trial: t.Number, Attempt: t.Attempts, Step: s.cfg.Fidelity.Step(level), Metrics: m})
+	e := Event{Kind: EventReport, Trial: t.Number, Attempt: t.Attempts, Step: s.cfg.Fidelity.Step(level), Metrics: m}
+	return s.rec.emit(&e, func() error { return s.l.judge(&e) })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 	"github.com/paragon-train/paragon/tune/internal/trialjob"
 )
 
@@ -127,13 +128,22 @@ func (l *ledger) requeue(e *Event) error {
 			return fmt.Errorf("event %d: requeues trial %d, which is running or has finished", e.Seq, n)
 		}
 		if e.Fresh {
-			t.run.restore = keptStep{n, -1, 0}
+			t.run.restore = checkpoints.None(n)
 		}
 		if t.State == Failed {
 			t.Failures = nil // its retries start over
 		}
 		l.enqueue(t)
 	}
+	return nil
+}
+
+// noStart applies the event that inTime has put in the place of a start.
+func (l *ledger) noStart(e *Event) error {
+	if e.Kind == EventAbandon {
+		return l.abandon(e)
+	}
+	l.stops.exhaust(e)
 	return nil
 }
 
@@ -162,7 +172,7 @@ func (l *ledger) keep(e *Event) error {
 	}
 	t.Checkpoints = slices.Insert(t.Checkpoints, i, c)
 	l.kept += e.Bytes
-	t.run.restore = c.of(t.Number)
+	t.run.restore = c.name(t.Number)
 	return nil
 }
 
@@ -172,17 +182,17 @@ func (l *ledger) drop(e *Event) error {
 	if t == nil {
 		return fmt.Errorf("event %d: drops a checkpoint of trial %d, which does not exist", e.Seq, e.Trial)
 	}
-	gone := keptStep{t.Number, e.Step, e.Attempt}
-	t.Checkpoints = slices.DeleteFunc(t.Checkpoints, func(c Checkpoint) bool { return c.of(t.Number) == gone })
-	l.stale = slices.DeleteFunc(l.stale, func(s keptBytes) bool { return s.keptStep == gone })
+	gone := checkpoints.Name{Trial: t.Number, Step: e.Step, Attempt: e.Attempt}
+	t.Checkpoints = slices.DeleteFunc(t.Checkpoints, func(c Checkpoint) bool { return c.name(t.Number) == gone })
+	l.stale = slices.DeleteFunc(l.stale, func(s checkpoints.Saved) bool { return s.Name == gone })
 	l.kept -= e.Bytes
 	for _, u := range l.trials {
 		if u.run.restore != gone {
 			continue
 		}
-		u.run.restore = keptStep{u.Number, -1, 0}
+		u.run.restore = checkpoints.None(u.Number)
 		if n := len(u.Checkpoints); n > 0 {
-			u.run.restore = u.Checkpoints[n-1].of(u.Number)
+			u.run.restore = u.Checkpoints[n-1].name(u.Number)
 		}
 	}
 	return nil

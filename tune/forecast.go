@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+
+	"github.com/paragon-train/paragon/tune/internal/jsonline"
 )
 
 // A Forecast is how a trial was predicted to end when it reported, and what followed from it.
@@ -84,35 +86,35 @@ func (t *Trial) Reason() string {
 }
 
 func (f *Forecast) appendJSON(b []byte) []byte {
-	b = appendInt(b, `,"forecast":{"step":`, f.Step)
+	b = jsonline.AppendInt(b, `,"forecast":{"step":`, f.Step)
 	for _, x := range []struct {
 		key   string
 		value float64
 	}{{`,"mean":`, f.Mean}, {`,"low":`, f.Low}, {`,"high":`, f.High}, {`,"chance":`, f.Chance}, {`,"bound":`, f.Bound}, {`,"target":`, f.Target}} {
-		b = appendNumber(append(b, x.key...), x.value)
+		b = jsonline.AppendNumber(append(b, x.key...), x.value)
 	}
-	b = appendInt(b, `,"rival":`, f.Rival)
-	b = appendInt(b, `,"best":`, f.Best)
+	b = jsonline.AppendInt(b, `,"rival":`, f.Rival)
+	b = jsonline.AppendInt(b, `,"best":`, f.Best)
 	return append(b, '}')
 }
 
-// forecast reads what appendJSON wrote, if it is next.
-func (d *decoder) forecast() *Forecast {
-	if !d.has(`,"forecast":{"step":`) {
+// scanForecast reads what appendJSON wrote, if it is next.
+func scanForecast(d *jsonline.Scanner) *Forecast {
+	if !d.Has(`,"forecast":{"step":`) {
 		return nil
 	}
-	f := &Forecast{Step: d.int()}
+	f := &Forecast{Step: d.Int()}
 	for _, x := range []struct {
 		key string
 		to  *float64
 	}{{`,"mean":`, &f.Mean}, {`,"low":`, &f.Low}, {`,"high":`, &f.High}, {`,"chance":`, &f.Chance}, {`,"bound":`, &f.Bound}, {`,"target":`, &f.Target}} {
-		d.want(x.key)
-		*x.to = d.number()
+		d.Want(x.key)
+		*x.to = d.Number()
 	}
-	d.want(`,"rival":`)
-	f.Rival = d.int()
-	d.want(`,"best":`)
-	f.Best = d.int()
-	d.want("}")
+	d.Want(`,"rival":`)
+	f.Rival = d.Int()
+	d.Want(`,"best":`)
+	f.Best = d.Int()
+	d.Want("}")
 	return f
 }

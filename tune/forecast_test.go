@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // A foreteller stops a trial below a half at its second step, by a forecast.
@@ -90,7 +92,7 @@ func TestALogWithoutForecastsStaysAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, logName))
+	text, err := os.ReadFile(filepath.Join(dir, studydir.LogName))
 	if err != nil || strings.Contains(string(text), "forecast") {
 		t.Errorf("the log is %v\n%s\nwant no forecast in it", err, text)
 	}

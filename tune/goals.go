@@ -47,12 +47,13 @@ func (c *Config) furtherMetrics() []string {
 	return names
 }
 
-// choice is the metric to use, by the first report, if the config names none.
-func (g *goals) choice(mode Mode, m Metrics) (string, Mode, error) {
+// choice is the metric to use, by the first report, if the config names none. Its mode is Config.Mode
+// until then.
+func (g *goals) choice(m Metrics) (string, Mode, error) {
 	if len(m) != 1 {
 		return "", Auto, fmt.Errorf("tune: Config.Metric is not set, and the first report has %s: set it to one of them: %w", orNone(m.Names()), ErrNoMetric)
 	}
-	mode, err := mode.resolve(m[0].Name)
+	mode, err := g.mode.resolve(m[0].Name)
 	return m[0].Name, mode, err
 }
 
@@ -130,4 +131,28 @@ func (g *goals) all() []Objective {
 		return g.objectives
 	}
 	return []Objective{{g.metric, g.resolved()}}
+}
+
+// check says what is wrong with reports of a trial that was run elsewhere, and whether one
+// has what it takes to be judged.
+func (g *goals) check(reports []Report) (judged bool, err error) {
+	step := -1
+	for _, r := range reports {
+		if r.Step <= step {
+			return false, fmt.Errorf("a report of step %d after step %d: want steps of 0 or more that increase", r.Step, step)
+		}
+		step = r.Step
+		if err := validMetrics(r.Metrics); err != nil {
+			return false, fmt.Errorf("step %d: %w", r.Step, err)
+		}
+		if g.metric == "" {
+			if _, _, err := g.choice(r.Metrics); err != nil {
+				return false, err
+			}
+			judged = true
+		} else if _, ok := r.Metrics.Get(g.metric); ok && g.lacks(r.Metrics) == "" {
+			judged = true
+		}
+	}
+	return judged, nil
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"hash"
 	"strconv"
+
+	"github.com/paragon-train/paragon/tune/internal/jsonline"
 )
 
 // A decisionHash is a hash of the decisions: the parameters of new trials, the answers to reports,
@@ -23,20 +25,20 @@ func (d *decisionHash) begin() {
 }
 
 func (d *decisionHash) start(e *Event) {
-	b := appendInt(d.b[:0], "new ", e.Trial)
+	b := jsonline.AppendInt(d.b[:0], "new ", e.Trial)
 	d.write(e.Params.appendJSON(append(b, ' ')))
 }
 
 func (d *decisionHash) goOn(e *Event) {
-	b := appendInt(d.b[:0], "go on ", e.Trial)
-	b = appendInt(b, " from ", e.Donor)
+	b := jsonline.AppendInt(d.b[:0], "go on ", e.Trial)
+	b = jsonline.AppendInt(b, " from ", e.Donor)
 	b = append(strconv.AppendInt(append(b, ' '), int64(e.Restore), 10), ' ')
 	d.write(e.Params.appendJSON(b))
 }
 
 func (d *decisionHash) report(e *Event) {
-	b := appendInt(d.b[:0], "report ", e.Trial)
-	b = appendInt(b, " ", e.Step)
+	b := jsonline.AppendInt(d.b[:0], "report ", e.Trial)
+	b = jsonline.AppendInt(b, " ", e.Step)
 	b = appendMetrics(b, e.Metrics)
 	d.write(appendDecision(b, &e.Decision))
 }

@@ -3,30 +3,50 @@ package tune
 import (
 	"slices"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 )
 
 // A history is the trials of a study, by number.
 type history []*Trial
 
 // checkpoints are those of all trials.
-func (h history) checkpoints() (all []keptBytes) {
+func (h history) checkpoints() (all []checkpoints.Saved) {
 	for _, t := range h {
 		for _, c := range t.Checkpoints {
-			all = append(all, keptBytes{c.of(t.Number), c.Bytes})
+			all = append(all, c.saved(t.Number))
 		}
 	}
 	return all
 }
 
 // needed are the checkpoints that attempts continue from, now or later.
-func (h history) needed() map[keptStep]bool {
-	needed := map[keptStep]bool{}
+func (h history) needed() map[checkpoints.Name]bool {
+	needed := map[checkpoints.Name]bool{}
 	for _, t := range h {
-		if t.run.restore.step >= 0 && (t.run.active || !t.State.Final()) {
+		if t.run.restore.Step >= 0 && (t.run.active || !t.State.Final()) {
 			needed[t.run.restore] = true
 		}
 	}
 	return needed
+}
+
+// leftOver are the trials that a process which is gone has left: those whose attempts were cut off,
+// or that were stopped with the study, and those that have failed.
+func (h history) leftOver(queue *startQueue) (cut, failed []int) {
+	for _, t := range h {
+		switch t.State {
+		case Running, Stopped:
+			cut = append(cut, t.Number)
+		case Pending:
+			if !queue.has(t.Number) || t.run.cut {
+				cut = append(cut, t.Number)
+			}
+		case Failed:
+			failed = append(failed, t.Number)
+		}
+	}
+	return cut, failed
 }
 
 // dividing are the trials among which nodes are divided: those with an attempt that was not told to

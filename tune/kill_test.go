@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // erratic is a scheduler that uses all there is: it decides by its own state, by rng, by the
@@ -184,7 +185,7 @@ func whole(t *testing.T, checkpoints bool) (hash string, log []byte, operations 
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	return hash, read(t, disk, filepath.Join(dir, logName)), fsys.Operations()
+	return hash, read(t, disk, filepath.Join(dir, studydir.LogName)), fsys.Operations()
 }
 
 func read(t *testing.T, fsys vfs.FS, path string) []byte {
@@ -217,7 +218,7 @@ func finished(t *testing.T, what string, fsys vfs.FS, dir, want string, checkpoi
 	if err := s.Close(); err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
-	again, err := replay(fsys, filepath.Join(dir, logName), killConfig(dir))
+	again, err := replay(fsys, filepath.Join(dir, studydir.LogName), killConfig(dir))
 	if err != nil || again.DecisionHash != want {
 		t.Errorf("%s: replay: %v, hash %.8s, want %.8s", what, err, again.DecisionHash, want)
 	}
@@ -285,7 +286,7 @@ func TestALogCutAnywhereGoesOnWithTheSameDecisions(t *testing.T) {
 	dir := t.TempDir()
 	for _, cut := range cuts {
 		disk := &vfs.Mem{}
-		if err := vfs.WriteFile(disk, filepath.Join(dir, logName), func(w io.Writer) error { _, err := w.Write(log[:cut]); return err }); err != nil {
+		if err := vfs.WriteFile(disk, filepath.Join(dir, studydir.LogName), func(w io.Writer) error { _, err := w.Write(log[:cut]); return err }); err != nil {
 			t.Fatal(err)
 		}
 		finished(t, fmt.Sprintf("cut at byte %d of %d", cut, len(log)), disk, dir, want, false)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 )
 
 // A ledger is the state of a study: the sum of its events, and the scheduler. It has no
@@ -38,23 +40,22 @@ type ledger struct {
 	// kept is the size of all checkpoints in bytes. stale are those from before an exploit,
 	// which are to be removed.
 	kept  int64
-	stale []keptBytes
+	stale []checkpoints.Saved
 	hash  decisionHash
 
 	// of is the result whose view the ledger is, or nil.
 	of *Result
 }
 
-// A keptStep names a checkpoint; step -1 is none.
-type keptStep struct{ trial, step, attempt int }
-
-// keptBytes is a checkpoint with its size.
-type keptBytes struct {
-	keptStep
-	bytes int64
+// name is the checkpoint's among those of all trials.
+func (c Checkpoint) name(trial int) checkpoints.Name {
+	return checkpoints.Name{Trial: trial, Step: c.Step, Attempt: c.Attempt}
 }
 
-func (c Checkpoint) of(trial int) keptStep { return keptStep{trial, c.Step, c.Attempt} }
+// saved is the checkpoint among those of all trials.
+func (c Checkpoint) saved(trial int) checkpoints.Saved {
+	return checkpoints.Saved{Name: c.name(trial), Bytes: c.Bytes}
+}
 
 // runState is the internal state of a trial's attempts.
 type runState struct {
@@ -67,7 +68,7 @@ type runState struct {
 	// since is At of the attempt's start, and before the trial's Elapsed by then.
 	since, before time.Duration
 	// restore is where the next attempt continues from.
-	restore keptStep
+	restore checkpoints.Name
 	// cut says that the newest attempt was interrupted.
 	cut bool
 	// changed says that the parameters changed since the last start.
@@ -168,9 +169,6 @@ func (l *ledger) Plan() Plan {
 	p.Parallel, p.Suggester, p.Scheduler = cmp.Or(l.cfg.Parallel, 1), ruleName(l.cfg.Suggester, Random{}), ruleName(l.cfg.Scheduler, FIFO{})
 	return p
 }
-
-// ruleName is a suggester's or scheduler's type for people.
-func ruleName(rule, otherwise any) string { return strings.TrimPrefix(typeOf(rule, otherwise), "*") }
 
 // Elapsed implements View.
 func (l *ledger) Elapsed() time.Duration { return l.elapsed }

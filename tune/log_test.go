@@ -15,6 +15,9 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/tune/internal/logfile"
+	"github.com/paragon-train/paragon/tune/internal/ruletext"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 	"github.com/paragon-train/paragon/tune/jobs"
 )
 
@@ -34,10 +37,10 @@ func (never) Prune(View, int) StopDecision { return StopDecision{} }
 func TestRulesAreMadeAgainFromTheirText(t *testing.T) {
 	want := Config{Space: Space{Real("x", 0, 1)}, KeepDiverged: true, Scope: LastReport,
 		Pruners: []Pruner{never{}, &never{Times: []time.Duration{1, 2}, Least: math.Inf(-1), Pair: [2]int{0, 7}, Name: "<\"é", Inner: never{Least: 0.1}, Stderr: io.Discard, Custom: func() {}}}}
-	maker := ruleMaker{}
-	maker.know(Random{}, FIFO{}, never{}, &never{})
+	maker := ruletext.NewMaker(ruleKinds)
+	maker.Know(Random{}, FIFO{}, never{}, &never{})
 	var got Config
-	if err := maker.apply(want.rules(), &got); err != nil {
+	if err := want.rules().applyTo(&got, maker); err != nil {
 		t.Fatal(err)
 	}
 	if differ := want.rules().differs(got.rules()); len(differ) > 0 {
@@ -99,10 +102,10 @@ func some() []Event {
 }
 
 func TestEventsStayTheSameThroughTheLog(t *testing.T) {
-	var d decoder
+	decode := eventDecoder()
 	for _, e := range some() {
 		line := appendEvent(nil, &e)
-		got, err := d.event(bytes.TrimSuffix(line, []byte("\n")))
+		got, _, err := decode(bytes.TrimSuffix(line, []byte("\n")))
 		if err != nil {
 			t.Errorf("%s: %v", line, err)
 			continue
@@ -119,14 +122,16 @@ func TestEventsStayTheSameThroughTheLog(t *testing.T) {
 
 func FuzzEvent(f *testing.F) {
 	for _, e := range some() {
-		line := appendEvent(nil, &e)
-		f.Add(line[:len(line)-sumLen-1])
+		body, err := logfile.CutSum(bytes.TrimSuffix(appendEvent(nil, &e), []byte("\n")))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		// With a right sum, or no input but the seeds would get past it.
-		line := appendSum(bytes.Clone(body), 0)
-		var d decoder
-		e, err := d.event(line[:len(line)-1])
+		line := logfile.AppendSum(bytes.Clone(body), 0)
+		e, _, err := eventDecoder()(line[:len(line)-1])
 		if err != nil {
 			return
 		}
@@ -170,7 +175,7 @@ func TestADamagedLogIsAnErrorThatNamesFileAndLine(t *testing.T) {
 		"a decision changed": {join(lines[:9], [][]byte{resum(bytes.Replace(lines[9], []byte(`"step":`), []byte(`"step":1`), 1))}, lines[10:]), "event "},
 	} {
 		disk := &vfs.Mem{}
-		if err := vfs.WriteFile(disk, "d/"+logName, func(w io.Writer) error { _, err := w.Write(tc.log); return err }); err != nil {
+		if err := vfs.WriteFile(disk, "d/"+studydir.LogName, func(w io.Writer) error { _, err := w.Write(tc.log); return err }); err != nil {
 			t.Fatal(err)
 		}
 		cfg := killConfig("d")
@@ -184,14 +189,14 @@ func TestADamagedLogIsAnErrorThatNamesFileAndLine(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 			if good := wholeLines(tc.log, lines); good < len(tc.log) {
-				if got := read(t, disk, fmt.Sprintf("d/%s.cut-%d", logName, good)); !bytes.Equal(got, tc.log[good:]) {
+				if got := read(t, disk, fmt.Sprintf("d/%s.cut-%d", studydir.LogName, good)); !bytes.Equal(got, tc.log[good:]) {
 					t.Errorf("%s: kept %q of what was cut off, want %q", what, got, tc.log[good:])
 				}
 			}
-			if _, err := replay(disk, "d/"+logName, killConfig("d")); err != nil {
+			if _, err := replay(disk, "d/"+studydir.LogName, killConfig("d")); err != nil {
 				t.Errorf("%s: afterwards: %v", what, err)
 			}
-		} else if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join("d", logName)) {
+		} else if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(err.Error(), filepath.Join("d", studydir.LogName)) {
 			t.Errorf("%s: got %v, want an error with the file and %q", what, err, tc.want)
 		}
 	}
@@ -214,11 +219,11 @@ func TestALogWithCarriageReturnsGoesOn(t *testing.T) {
 	half := bytes.SplitAfterN(log, []byte("\n"), 40)
 	disk := &vfs.Mem{}
 	text := bytes.ReplaceAll(bytes.Join(half[:39], nil), []byte("\n"), []byte("\r\n"))
-	if err := vfs.WriteFile(disk, "d/"+logName, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+	if err := vfs.WriteFile(disk, "d/"+studydir.LogName, func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
 		t.Fatal(err)
 	}
 	finished(t, "carriage returns", disk, "d", want, false)
-	if got := read(t, disk, "d/"+logName); !bytes.HasPrefix(got, text) {
+	if got := read(t, disk, "d/"+studydir.LogName); !bytes.HasPrefix(got, text) {
 		t.Error("the lines that were there have changed")
 	}
 }
@@ -243,7 +248,7 @@ func TestASearchWithTrialsAndWithoutALogIsAnError(t *testing.T) {
 			if err == nil {
 				err = s.Close()
 			}
-			log := filepath.Join(cfg.Dir, logName)
+			log := filepath.Join(cfg.Dir, studydir.LogName)
 			if err == nil {
 				err = spoil(log)
 			}
@@ -274,7 +279,7 @@ func TestALogThatEndsBeforeATrialsFolderIsAnError(t *testing.T) {
 	if err == nil {
 		err = s.Close()
 	}
-	log := filepath.Join(cfg.Dir, logName)
+	log := filepath.Join(cfg.Dir, studydir.LogName)
 	text, readErr := os.ReadFile(log)
 	if err = errors.Join(err, readErr); err != nil {
 		t.Fatal(err)
@@ -323,7 +328,7 @@ func TestWhatDiffersInRulesIsNamed(t *testing.T) {
 
 // resum gives a line that was changed a right sum.
 func resum(line []byte) []byte {
-	return appendSum(bytes.Clone(line[:len(line)-sumLen-1]), 0)
+	return logfile.AppendSum(bytes.Clone(line[:bytes.LastIndex(line, []byte(`,"sum":"`))]), 0)
 }
 
 func TestAChangedConfigurationIsAnErrorThatSaysWhatChanged(t *testing.T) {
@@ -338,7 +343,7 @@ func TestAChangedConfigurationIsAnErrorThatSaysWhatChanged(t *testing.T) {
 		"in the log, want": func(c *Config) { c.Scheduler = nil },
 	} {
 		disk := &vfs.Mem{}
-		if err := vfs.WriteFile(disk, "d/"+logName, func(w io.Writer) error { _, err := w.Write(log); return err }); err != nil {
+		if err := vfs.WriteFile(disk, "d/"+studydir.LogName, func(w io.Writer) error { _, err := w.Write(log); return err }); err != nil {
 			t.Fatal(err)
 		}
 		cfg := killConfig("d")
@@ -383,7 +388,7 @@ func TestAFullDiskEndsTheSearchAndWhatIsThereGoesOn(t *testing.T) {
 			}
 			_ = s.Close()
 		}
-		if !errors.Is(err, vfs.ErrFull) || !strings.Contains(err.Error(), fmt.Sprintf("log %s: append", filepath.Join("d", logName))) {
+		if !errors.Is(err, vfs.ErrFull) || !strings.Contains(err.Error(), fmt.Sprintf("log %s: append", filepath.Join("d", studydir.LogName))) {
 			t.Errorf("room for %d bytes: got %v, want an error that names the log", room, err)
 		}
 		finished(t, fmt.Sprintf("room for %d bytes", room), disk, "d", want, false)

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // oneTrial is a study whose first trial runs.
@@ -57,10 +58,10 @@ func TestACheckpointWhoseAttemptEndsMeanwhileIsNotKept(t *testing.T) {
 // free checks that no call has left the study locked.
 func free(t *testing.T, s *Study) {
 	t.Helper()
-	if !s.mu.TryLock() {
+	if !s.rec.mu.TryLock() {
 		t.Fatal("the study is still locked")
 	}
-	s.mu.Unlock()
+	s.rec.mu.Unlock()
 }
 
 // An answer that is not on the disk is none: who hears Continue goes on with a trial whose report
@@ -80,7 +81,7 @@ func TestAnAnswerThatIsNotOnTheDiskIsAnError(t *testing.T) {
 			return s, x, disk
 		}
 		s, _, disk := begin(-1)
-		size := len(read(t, disk, filepath.Join("d", logName)))
+		size := len(read(t, disk, filepath.Join("d", studydir.LogName)))
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}

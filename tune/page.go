@@ -73,9 +73,9 @@ type pageStudy struct {
 // end of an attempt may else wait for the event after it.
 func (p *pageStudy) Summary() (u page.SearchUpdate, running map[string]int) {
 	s := p.study
-	s.mu.Lock()
-	s.show()
-	s.mu.Unlock()
+	s.rec.mu.Lock()
+	s.rec.show()
+	s.rec.mu.Unlock()
 	s.View(func(v View) { u, running = summary(s, v) })
 	return u, running
 }

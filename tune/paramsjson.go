@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/paragon-train/paragon/tune/internal/jsonline"
 )
 
 // MarshalJSON writes one object, names in their order.
@@ -21,7 +22,7 @@ func (p Params) appendJSON(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, q.name)
+		b = jsonline.AppendString(b, q.name)
 		b = append(b, ':')
 		b = appendValue(b, q.value)
 	}
@@ -38,7 +39,7 @@ func appendValue(b []byte, value any) []byte {
 	case bool:
 		return strconv.AppendBool(b, v)
 	case string:
-		return appendString(b, v)
+		return jsonline.AppendString(b, v)
 	default:
 		panic(fmt.Sprintf("tune: a parameter of type %T", value)) // normal lets no other in
 	}
@@ -52,36 +53,6 @@ func appendFloat(b []byte, v float64) []byte {
 		b = append(b, '.', '0')
 	}
 	return b
-}
-
-const hexDigits = "0123456789abcdef"
-
-// appendString writes a JSON string.
-func appendString(b []byte, s string) []byte {
-	b = append(b, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			// What is not UTF-8 becomes U+FFFD. That happens in messages alone: names
-			// and values are checked.
-			b = utf8.AppendRune(b, r)
-			i += n
-			continue
-		}
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c == '\n':
-			b = append(b, '\\', 'n')
-		case c < 0x20 || c == 0x7f:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		default:
-			b = append(b, c)
-		}
-		i++
-	}
-	return append(b, '"')
 }
 
 // maxParams bounds what is read from outside.
@@ -181,4 +152,44 @@ func parseNumber(s string) (any, error) {
 		return nil, fmt.Errorf("number %s is beyond a float64", s)
 	}
 	return f, nil
+}
+
+func scanParams(d *jsonline.Scanner) Params {
+	var list []pair
+	d.Want("{")
+	for !d.Has("}") && d.Err() == nil {
+		if len(list) > 0 {
+			d.Want(",")
+		}
+		name := d.Name()
+		d.Want(":")
+		list = append(list, pair{name, scanValue(d)})
+		if len(list) > maxParams {
+			d.Fail("too many parameters")
+		}
+	}
+	return Params{list}
+}
+
+func scanValue(d *jsonline.Scanner) any {
+	if !d.More() {
+		d.Fail("want a value")
+		return nil
+	}
+	switch d.Rest()[0] {
+	case '"':
+		return d.Name()
+	case 't':
+		d.Want("true")
+		return true
+	case 'f':
+		d.Want("false")
+		return false
+	}
+	s := string(d.While("0123456789+-.e"))
+	v, err := parseNumber(s)
+	if err != nil || string(appendValue(make([]byte, 0, 32), v)) != s {
+		d.Fail("want a value")
+	}
+	return v
 }

@@ -60,7 +60,7 @@ func TestReportsAreRankedByConstraintsAndThenByValue(t *testing.T) {
 	if got := g.lacks(MetricsOf(map[string]float64{"loss": 1})); got != "memory" {
 		t.Errorf("a report of the loss alone lacks %q, want memory", got)
 	}
-	if _, _, err := g.choice(Auto, MetricsOf(map[string]float64{"a": 1, "b": 2})); !errors.Is(err, ErrNoMetric) {
+	if _, _, err := g.choice(MetricsOf(map[string]float64{"a": 1, "b": 2})); !errors.Is(err, ErrNoMetric) {
 		t.Errorf("the metric of two was chosen: %v", err)
 	}
 }

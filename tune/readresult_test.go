@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 	"github.com/paragon-train/paragon/tune/jobs"
 )
 
@@ -87,7 +88,7 @@ func TestAResultIsNotReadFromALogThatMakesNoSense(t *testing.T) {
 			log = appendEvent(log, &e)
 		}
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, logName), log, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, studydir.LogName), log, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := ReadResult(dir); err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), dir) {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/tune/internal/ruletext"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // A Replayed is the result of Replay.
@@ -32,7 +34,7 @@ type Replayed struct {
 // replayed with them, but for the number of samples.
 func Replay(path string, cfg Config, known ...any) (Replayed, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, logName)
+		path = filepath.Join(path, studydir.LogName)
 	}
 	return replay(vfs.OS{}, path, cfg, known...)
 }
@@ -42,12 +44,12 @@ func replay(fsys vfs.FS, path string, cfg Config, known ...any) (Replayed, error
 		return Replayed{}, err
 	}
 	cfg.chooseScheduler(fsys, path)
-	r := replayer{fsys: fsys, path: path, cfg: cfg, maker: ruleMaker{}}
-	r.maker.know(Random{}, FIFO{}, cfg.Suggester, cfg.Scheduler, cfg.DefaultScheduler)
+	r := replayer{fsys: fsys, path: path, cfg: cfg, maker: ruletext.NewMaker(ruleKinds)}
+	r.maker.Know(Random{}, FIFO{}, cfg.Suggester, cfg.Scheduler, cfg.DefaultScheduler)
 	for _, p := range cfg.Pruners {
-		r.maker.know(p)
+		r.maker.Know(p)
 	}
-	r.maker.know(known...)
+	r.maker.Know(known...)
 	if err := r.readOpenings(); err != nil {
 		return r.result, fmt.Errorf("tune: replay %s: %w", path, err)
 	}
@@ -68,7 +70,7 @@ type replayer struct {
 	fsys     vfs.FS
 	path     string
 	cfg      Config
-	maker    ruleMaker
+	maker    *ruletext.Maker
 	openings []opening
 	result   Replayed
 }
@@ -130,7 +132,7 @@ var errPassed = errors.New("no more events of these rules")
 func (r *replayer) pass(i int) error {
 	cfg := r.cfg
 	if rules := r.openings[i].rules; rules != nil {
-		if err := r.maker.apply(rules, &cfg); err != nil {
+		if err := rules.applyTo(&cfg, r.maker); err != nil {
 			return fmt.Errorf("from event %d on, the log was made with rules other than those given: %w; give Replay a value of that type", r.openings[i].seq, err)
 		}
 	}

@@ -1,6 +1,10 @@
 package tune
 
-import "context"
+import (
+	"context"
+
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
+)
 
 // A Reporter connects one attempt of a trial with its study. Its methods may be called from
 // several goroutines, but reports must come in the order of their steps.
@@ -9,7 +13,7 @@ type Reporter struct {
 	attempt int
 	seed    uint64
 	// restore is the checkpoint to go on from; its step is -1: none.
-	restore keptStep
+	restore checkpoints.Name
 	to      reports
 }
 
@@ -25,7 +29,7 @@ type reports interface {
 	// folder is Reporter.Folder.
 	folder() (string, error)
 	// restored is the folder of the checkpoint to go on from.
-	restored(k keptStep) string
+	restored(name checkpoints.Name) string
 }
 
 // Reporter returns the Reporter for the attempt of a trial that Ask returned.
@@ -35,9 +39,9 @@ func (s *Study) Reporter(t Trial) *Reporter {
 
 // reporter is Reporter for an attempt that must end when ctx does, and whose reports p notices.
 func (s *Study) reporter(ctx context.Context, t Trial, p *pulse) *Reporter {
-	s.mu.Lock()
+	s.rec.mu.Lock()
 	restore := s.l.trials[t.Number].run.restore
-	s.mu.Unlock()
+	s.rec.mu.Unlock()
 	return &Reporter{trial: t.Number, attempt: t.Attempts, seed: t.Seed, restore: restore, to: &studyReports{study: s, ctx: ctx, trial: t.Number, attempt: t.Attempts, pulse: p}}
 }
 
@@ -86,11 +90,11 @@ func (r *Reporter) Checkpoint(step int, write func(dir string) error) error {
 // be another trial's (Exploit). It exists until the attempt saves a checkpoint. On another machine
 // that does not share the search's file system it is a copy. Do not write into it.
 func (r *Reporter) Restore() (dir string, step int, ok bool) {
-	if r.restore.step < 0 {
+	if r.restore.Step < 0 {
 		return "", -1, false
 	}
-	return r.to.restored(r.restore), r.restore.step, true
+	return r.to.restored(r.restore), r.restore.Step, true
 }
 
 // Donor is the trial whose checkpoint Restore returns: this one, or another after an exploit.
-func (r *Reporter) Donor() int { return r.restore.trial }
+func (r *Reporter) Donor() int { return r.restore.Trial }

@@ -33,8 +33,8 @@ type Result struct {
 
 // Result returns what the study has found so far.
 func (s *Study) Result() *Result {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.rec.mu.Lock()
+	defer s.rec.mu.Unlock()
 	return s.l.result()
 }
 

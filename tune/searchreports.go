@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
@@ -28,7 +29,7 @@ func (s *searchReports) fetch(task remote.Task) (remove func(), err error) {
 	}
 	remove = func() { _ = drop() }
 	if copied := dir != task.Restore.Dir; copied {
-		if _, err := verifyFolder(dir); err != nil {
+		if _, err := checkpoints.Verify(dir); err != nil {
 			remove()
 			return nil, fmt.Errorf("tune: trial %d: checkpoint of trial %d step %d: %w", task.Trial, task.Restore.Donor, task.Restore.Step, err)
 		}
@@ -64,7 +65,7 @@ func (s *searchReports) checkpoint(step int, write func(dir string) error) error
 }
 
 // restored implements reports.
-func (s *searchReports) restored(keptStep) string { return s.dir }
+func (s *searchReports) restored(checkpoints.Name) string { return s.dir }
 
 // lostSearch gives the error of a search that cannot be reached its class.
 func lostSearch(err error) error {

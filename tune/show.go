@@ -10,6 +10,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/metrics"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // View is the result as observers see a study. It remains valid.
@@ -32,7 +33,7 @@ func (r *Result) View() View {
 // To see what a search has found ReadResult is enough.
 func Load(path string, cfg Config) (*Result, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, logName)
+		path = filepath.Join(path, studydir.LogName)
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, err

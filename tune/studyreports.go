@@ -3,8 +3,8 @@ package tune
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 )
 
 // studyReports are the reports of an attempt in the process of its study.
@@ -35,34 +35,18 @@ func (s *studyReports) report(step int, metrics map[string]float64) error {
 // decide implements reports.
 func (s *studyReports) decide(step int, metrics map[string]float64) (Decision, error) {
 	d, err := s.study.tell(s.trial, s.attempt, step, metrics)
-	s.study.sweep()
+	s.study.checkpoints.sweep()
 	s.pulse.reported(step, err == nil && d.Action != Continue)
 	return d, err
 }
 
 // folder implements reports.
-func (s *studyReports) folder() (string, error) {
-	s.study.mu.Lock()
-	root, err := s.study.checkpoints.make()
-	s.study.mu.Unlock()
-	if err != nil {
-		return "", err
-	}
-	dir := filepath.Join(root, trialsFolder, trialName(s.trial))
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return "", fmt.Errorf("tune: folder of trial %d: %w", s.trial, err)
-	}
-	return dir, nil
-}
+func (s *studyReports) folder() (string, error) { return s.study.checkpoints.trialFolder(s.trial) }
 
 // checkpoint implements reports.
 func (s *studyReports) checkpoint(step int, write func(dir string) error) error {
-	return s.study.checkpoint(s.trial, s.attempt, step, write)
+	return s.study.checkpoints.save(s.trial, s.attempt, step, write)
 }
 
 // restored implements reports.
-func (s *studyReports) restored(k keptStep) string {
-	s.study.mu.Lock()
-	defer s.study.mu.Unlock()
-	return s.study.checkpoints.path(k)
-}
+func (s *studyReports) restored(name checkpoints.Name) string { return s.study.checkpoints.path(name) }

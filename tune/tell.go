@@ -23,28 +23,28 @@ func (s *Study) Tell(trial, step int, metrics map[string]float64) (Decision, err
 // tell is Tell of an attempt; 0 is the one that runs.
 func (s *Study) tell(trial, attempt, step int, metrics map[string]float64) (Decision, error) {
 	m := MetricsOf(metrics)
-	s.mu.Lock()
+	s.rec.mu.Lock()
 	d, seq, err := s.report(trial, attempt, step, m)
-	s.mu.Unlock()
+	s.rec.mu.Unlock()
 	if err != nil {
 		return Decision{}, err
 	}
-	if err := s.awaitWritten(seq); err != nil {
+	if err := s.rec.awaitWritten(seq); err != nil {
 		return Decision{}, err
 	}
 	return d, nil
 }
 
-// report applies a report and returns what was decided and the event to wait for. s.mu is held.
+// report applies a report and returns what was decided and the event to wait for. The study's mutex is held.
 func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, error) {
-	if err := s.broken(); err != nil {
+	if err := s.rec.broken(); err != nil {
 		return Decision{}, 0, err
 	}
 	t := s.l.Trial(number)
 	if t == nil {
 		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: there are only trials 0 to %d", number, step, len(s.l.trials)-1)
 	}
-	newest := max(s.l.seq, 1) - 1
+	newest := s.rec.newest()
 	if d, ok := toldBefore(t, attempt); ok {
 		return d, newest, nil
 	}
@@ -66,19 +66,19 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 		return Decision{}, 0, err
 	}
 	e := Event{Kind: EventReport, Trial: number, Attempt: t.Attempts, Step: step, Metrics: m}
-	if err := s.addStaged(&e); err != nil {
+	if err := s.checkpoints.addTo(&e); err != nil {
 		return Decision{}, 0, err
 	}
-	if err := s.emitReport(&e); err != nil {
+	if err := s.rec.emit(&e, func() error { return s.l.judge(&e) }); err != nil {
 		return Decision{}, 0, err
 	}
-	s.haltIfOver(&e)
+	s.rec.haltIfOver(&e)
 	d := e.Decision
 	if d.Action == Continue && t.run.told != "" {
 		d.Action, d.Rule = t.run.told, t.Rule
 	}
-	s.collect()
-	return d, max(s.l.seq, 1) - 1, nil
+	s.checkpoints.collect()
+	return d, s.rec.newest(), nil
 }
 
 // toldBefore is the answer to an attempt that was told to end, or has ended; attempt 0 is the one
@@ -109,52 +109,15 @@ func (t *Trial) reportedBefore(step, last int) (seq uint64, err error) {
 	return 0, nil
 }
 
-// addStaged adds to a report the checkpoint that was saved for its step. One of a step that was not
-// reported is logged by itself. s.mu is held.
-func (s *Study) addStaged(e *Event) error {
-	c, ok := s.checkpoints.unstage(e.Trial)
-	switch {
-	case !ok || c.attempt != e.Attempt:
-	case c.step == e.Step:
-		e.Kept, e.Bytes = true, c.bytes
-	default:
-		return s.commit(c)
-	}
-	return nil
-}
-
-// haltIfOver ends the study if a pruner has enough, or the deadline has passed by an event. s.mu is
-// held.
-func (s *Study) haltIfOver(e *Event) {
-	if s.l.stops.enough != "" {
-		s.halt(s.l.stops.enough, "")
-	} else if s.cfg.pastDeadline(e.Time) {
-		s.halt(s.cfg.deadlineText(), "")
-	}
-}
-
-// emitReport applies a report, and decides. s.mu is held.
-func (s *Study) emitReport(e *Event) error {
-	return s.emit(e, func() error {
-		if err := s.l.record(e); err != nil {
-			return err
-		}
-		var enough string
-		e.Decision, enough = s.l.decide(e)
-		s.l.obey(e, enough)
-		return nil
-	})
-}
-
-// checkMetrics says what is wrong with a report before it is one. s.mu is held.
+// checkMetrics says what is wrong with a report before it is one. The study's mutex is held.
 func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 	where := fmt.Sprintf("tune: trial %d step %d", t.Number, step)
 	if err := validMetrics(m); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	if s.l.goals.metric == "" {
-		if _, _, err := s.l.goals.choice(s.cfg.Mode, m); err != nil {
-			s.fail(err)
+		if _, _, err := s.l.goals.choice(m); err != nil {
+			s.rec.fail(err)
 			return err
 		}
 		return nil
@@ -169,7 +132,7 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 	err := fmt.Errorf("%s: metric %q was not reported, but %s: %w", where, missing, orNone(m.Names()), ErrNoMetric)
 	// No report ever had the metric, so its name is wrong: each trial would fail.
 	if !s.l.judged {
-		s.fail(err)
+		s.rec.fail(err)
 	}
 	return err
 }
@@ -206,9 +169,9 @@ func (s *Study) Interrupt(trial int) error {
 }
 
 func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.broken(); err != nil && s.journal.broken() != nil {
+	s.rec.mu.Lock()
+	defer s.rec.mu.Unlock()
+	if err := s.rec.broken(); err != nil && s.rec.journal.Broken() != nil {
 		return err
 	}
 	t := s.l.Trial(number)
@@ -218,7 +181,7 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if !t.run.active || attempt != 0 && attempt != t.Attempts {
 		return nil // it was given up before
 	}
-	s.checkpoints.ended(number)
+	s.checkpoints.folder.Ended(number)
 	e := Event{Kind: EventEnd, Trial: number, Attempt: t.Attempts, Outcome: outcome}
 	if cause != nil && outcome != Interrupted && !errors.Is(cause, ErrStop) && !errors.Is(cause, ErrPause) {
 		e.Outcome, e.Failure, e.Error = Broke, classOf(cause), clip(unclassed(cause))
@@ -228,20 +191,20 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 			return err
 		}
 	}
-	err := s.emit(&e, func() error {
+	err := s.rec.emit(&e, func() error {
 		s.l.judgeEnd(&e)
 		return s.l.finish(&e)
 	})
 	if err != nil {
 		return err
 	}
-	s.haltIfOver(&e)
-	s.collect()
+	s.rec.haltIfOver(&e)
+	s.checkpoints.collect()
 	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {
-		s.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, firstLine(t.Error)))
+		s.rec.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, firstLine(t.Error)))
 	}
 	if n := cmp.Or(s.cfg.FirstFailures, defaultFirstFailures); n > 0 && s.l.failed >= n && !s.l.judged && t.State == Failed && t.Failure.ofProgram() {
-		s.fail(fmt.Errorf("tune: study %s: the first %d trials have failed, and none has reported; the newest, trial %d: %s; fix the command or function of the trials, or set FirstFailures (first_failures in a file) to -1 to go on",
+		s.rec.fail(fmt.Errorf("tune: study %s: the first %d trials have failed, and none has reported; the newest, trial %d: %s; fix the command or function of the trials, or set FirstFailures (first_failures in a file) to -1 to go on",
 			s.cfg.Name, s.l.failed, number, firstLine(t.Error)))
 	}
 	return nil

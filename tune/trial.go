@@ -1,11 +1,11 @@
 package tune
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 	"github.com/paragon-train/paragon/tune/jobs"
 )
 
@@ -200,9 +200,7 @@ type Training struct {
 }
 
 // Name is the trial's name in messages and folders: trial-000007.
-func (t *Trial) Name() string { return trialName(t.Number) }
-
-func trialName(number int) string { return fmt.Sprintf("trial-%06d", number) }
+func (t *Trial) Name() string { return studydir.TrialName(t.Number) }
 
 // Clone returns a copy that never changes.
 func (t *Trial) Clone() Trial {

@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/affinity"
 	"github.com/paragon-train/paragon/internal/hosts/gpus"
 	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
@@ -48,9 +49,9 @@ func attend(ctx context.Context, search *remote.Client, f Trainable, cfg Config)
 		return fmt.Errorf("tune: parameters of trial %d: %w", task.Trial, err)
 	}
 	to := &searchReports{search: search, ctx: ctx, trial: task.Trial}
-	r := &Reporter{trial: task.Trial, attempt: task.Attempt, seed: task.Seed, restore: keptStep{step: -1}, to: to}
+	r := &Reporter{trial: task.Trial, attempt: task.Attempt, seed: task.Seed, restore: checkpoints.None(0), to: to}
 	if task.Restore != nil {
-		r.restore = keptStep{trial: task.Restore.Donor, step: task.Restore.Step}
+		r.restore = checkpoints.Name{Trial: task.Restore.Donor, Step: task.Restore.Step}
 		remove, err := to.fetch(task)
 		if err != nil {
 			return err

@@ -28,6 +28,7 @@ import (
 
 	"github.com/paragon-train/paragon/internal/files/scratch"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/state"
 )
@@ -122,7 +123,7 @@ func (c *carrier) restore(ctx context.Context) error {
 		if err := errors.Join(state.Copy(c.dir, from), remove()); err != nil {
 			return err
 		}
-		if err := os.Remove(filepath.Join(c.dir, state.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(c.dir, checkpoints.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

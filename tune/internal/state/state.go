@@ -12,18 +12,6 @@ import (
 	"strings"
 )
 
-// Names in a study's folder.
-const (
-	// LogName is the study's log.
-	LogName = "log.jsonl"
-	// TrialsFolder has a folder for each trial.
-	TrialsFolder = "trials"
-)
-
-// SumsFile is the file of a checkpoint that has the checksums of the others, and is no part of the
-// state.
-const SumsFile = ".tune-checksums"
-
 // List names the files below dir, with their sizes and times.
 func List(dir string) (string, error) {
 	var b []byte

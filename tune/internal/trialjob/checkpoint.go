@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 	"github.com/paragon-train/paragon/tune/internal/remote"
 	"github.com/paragon-train/paragon/tune/internal/state"
 )
@@ -70,7 +71,7 @@ func newState(dir, from string) (c commandState, err error) {
 		if err := state.Copy(dir, from); err != nil {
 			return c, err
 		}
-		if err := os.Remove(filepath.Join(dir, state.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(filepath.Join(dir, checkpoints.SumsFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return c, err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/internal/member/searchcontrol"
 	"github.com/paragon-train/paragon/internal/observe/plural"
-	"github.com/paragon-train/paragon/tune/internal/state"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // synced is the current folder as each trial copies it to its hosts: without the folder of the
@@ -27,7 +27,7 @@ func synced(study string) (ssh.Source, error) {
 	}
 	s := ssh.Source{Dir: here}
 	if study == here {
-		s.Exclude = []string{state.TrialsFolder, state.LogName, searchcontrol.FileName}
+		s.Exclude = []string{studydir.TrialsFolder, studydir.LogName, searchcontrol.FileName}
 		return s, nil
 	}
 	if _, err := ssh.CleanExclude(here, study); err != nil {
@@ -39,7 +39,7 @@ func synced(study string) (ssh.Source, error) {
 	}
 	for _, d := range beside {
 		path := filepath.Join(filepath.Dir(study), d.Name())
-		if _, err := os.Stat(filepath.Join(path, state.LogName)); err != nil && path != study {
+		if _, err := os.Stat(filepath.Join(path, studydir.LogName)); err != nil && path != study {
 			continue
 		}
 		clean, err := ssh.CleanExclude(here, path)

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/paragon-train/paragon/tune/internal/state"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // The copy of the current folder leaves out studies, by whatever path they are named.
@@ -39,7 +39,7 @@ func TestTheFoldersOfStudiesAreNotCopiedToHosts(t *testing.T) {
 		{"alias/runs/a", []string{"runs/a", "runs/b"}},
 		{"there/c", nil},
 		{"here/outside/c", nil}, // rsync copies links as links
-		{"here", []string{state.TrialsFolder, state.LogName, "control.json"}},
+		{"here", []string{studydir.TrialsFolder, studydir.LogName, "control.json"}},
 	} {
 		s, err := synced(filepath.Join(root, tc.study))
 		if err != nil || !slices.Equal(s.Exclude, tc.want) {

@@ -1,4 +1,4 @@
-package tune
+package studydir
 
 import (
 	"errors"
@@ -9,32 +9,35 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/paragon-train/paragon/internal/files/lockfile"
 	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/tune/internal/logfile"
 )
 
-// A logFolder is the folder of a study with its log, which one process uses at a time.
-type logFolder struct {
+// ErrLocked says that another process runs a search in a folder.
+var ErrLocked = errors.New("another process runs a search in the folder")
+
+// A Folder is the folder of a study with its log, which one process uses at a time.
+type Folder struct {
 	fsys vfs.FS
 	dir  string
-	// lock is held while the study is open; nil: it is not locked.
+	// lock is the file whose lock is held while the study is open; nil: none is.
 	lock *os.File
 }
 
-// path is the log's.
-func (f *logFolder) path() string { return filepath.Join(f.dir, logName) }
+// New is the folder dir of a study. It need not be there yet.
+func New(fsys vfs.FS, dir string) Folder { return Folder{fsys: fsys, dir: dir} }
 
-// real says whether files are on the machine's disk, and not simulated by a test.
-func real(fsys vfs.FS) bool {
-	_, ok := fsys.(vfs.OS)
-	return ok
-}
+// FS is where the folder's files are.
+func (f *Folder) FS() vfs.FS { return f.fsys }
 
-// open makes the folder, and locks it.
-func (f *logFolder) open() error {
+// LogPath is the path of the log.
+func (f *Folder) LogPath() string { return filepath.Join(f.dir, LogName) }
+
+// Open makes the folder, and locks it.
+func (f *Folder) Open() error {
 	if err := f.fsys.MkdirAll(f.dir); err != nil {
 		return fmt.Errorf("tune: make folder of the study: %w", err)
 	}
@@ -42,8 +45,8 @@ func (f *logFolder) open() error {
 }
 
 // take keeps other processes out of the folder.
-func (f *logFolder) take() error {
-	if !real(f.fsys) {
+func (f *Folder) take() error {
+	if !OnDisk(f.fsys) {
 		return nil
 	}
 	path := filepath.Join(f.dir, "lock")
@@ -62,60 +65,45 @@ func (f *logFolder) take() error {
 	return nil
 }
 
-// release lets other processes into the folder.
-func (f *logFolder) release() {
+// Release lets other processes into the folder.
+func (f *Folder) Release() {
 	if f.lock != nil {
 		_ = f.lock.Close()
 		f.lock = nil
 	}
 }
 
-// noTrials is an error if the folder has trials already: a search without a log would mix its
+// NoTrials is an error if the folder has trials already: a search without a log would mix its
 // trials with them.
-func (f *logFolder) noTrials(why string) error {
-	found, err := entries(filepath.Join(f.dir, trialsFolder), "trial-")
+func (f *Folder) NoTrials(why string) error {
+	found, err := Entries(filepath.Join(f.dir, TrialsFolder), "trial-")
 	if err != nil || len(found) == 0 {
 		return err
 	}
 	return fmt.Errorf("tune: %s: %s, and the folders of %s are there, such as %s: put the log back from a copy, or move the folder away to begin anew",
-		f.path(), why, plural.Of(len(found), "trial"), found[0])
+		f.LogPath(), why, plural.Of(len(found), "trial"), found[0])
 }
 
-// noLaterTrials is an error if the folder has trials that are not in the log. A trial's folder is
+// NoLaterTrials is an error if the folder has trials that are not in the log. A trial's folder is
 // made only once its start is on the disk, so the log has lost more than a crash can take.
-func (f *logFolder) noLaterTrials(end logEnd, trials int) error {
-	found, err := entries(filepath.Join(f.dir, trialsFolder), "trial-")
+func (f *Folder) NoLaterTrials(end logfile.End, trials int) error {
+	found, err := Entries(filepath.Join(f.dir, TrialsFolder), "trial-")
 	if err != nil {
 		return err
 	}
 	for _, name := range found {
 		if n, err := strconv.Atoi(strings.TrimPrefix(name, "trial-")); err == nil && n >= trials {
 			return fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; the log ends before %s, whose folder is there; %s, or cut it after its first %d bytes to go on without what follows",
-				f.path(), end.Lines+1, end.Torn, end.Why, trialName(n), fromACopy, end.Bytes)
+				f.LogPath(), end.Lines+1, end.Torn, end.Why, TrialName(n), logfile.FromACopy, end.Bytes)
 		}
 	}
 	return nil
 }
 
-// entries are the names in a folder that begin with a prefix; none if it is no folder.
-// filepath.Glob would take a bracket in the folder's path for a part of the pattern.
-func entries(folder, prefix string) (names []string, err error) {
-	all, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
-	}
-	for _, e := range all {
-		if strings.HasPrefix(e.Name(), prefix) {
-			names = append(names, e.Name())
-		}
-	}
-	return names, err
-}
-
-// keepTail copies what the log has from byte from on into a file beside it, and returns its path. A
+// KeepTail copies what the log has from byte from on into a file beside it, and returns its path. A
 // file that is there is not replaced.
-func (f *logFolder) keepTail(from int64) (string, error) {
-	path := f.path()
+func (f *Folder) KeepTail(from int64) (string, error) {
+	path := f.LogPath()
 	log, err := f.fsys.Open(path)
 	if err != nil {
 		return "", err
