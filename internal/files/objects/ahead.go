@@ -47,12 +47,18 @@ type Ahead struct {
 	// ctx is that of requests, until Close.
 	ctx context.Context
 
-	stop  context.CancelFunc
-	ended sync.WaitGroup // requests under way
+	stop context.CancelFunc
 
-	mu     sync.Mutex // guards the rest
+	// ended waits for the requests that are under way.
+	ended sync.WaitGroup
+
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	ranges map[Range]*aheadRange
-	queue  []*aheadRequest // not begun, in order
+
+	// queue has the requests that have not begun, in their order.
+	queue []*aheadRequest
 
 	// bytes counts those of requests that have begun and are not free.
 	bytes int64

@@ -83,7 +83,9 @@ type Cache struct {
 	cfg   CacheConfig
 	space *cacheSpace
 
-	mu      sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	fetches map[string]*blockFetch
 
 	// failed is when a block could not be kept; zero: not yet.
@@ -207,7 +209,8 @@ func (c *Cache) readBlock(ctx context.Context, b cacheBlock, p []byte, off int64
 			copy(p, fetch.data[off:])
 			return nil
 		case fetch.err == nil:
-			if c.fromDisk(b, p, off) { // Another process has fetched it.
+			// Another process may have fetched the bytes meanwhile.
+			if c.fromDisk(b, p, off) {
 				return nil
 			}
 		case !mine && ctx.Err() == nil && errors.Is(fetch.err, context.Canceled):

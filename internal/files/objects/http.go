@@ -72,7 +72,9 @@ func (w *webServer) do(ctx context.Context, object Info, off, length int64) (*ht
 	}
 	u := w.base
 	u.Path, u.RawPath = path.Join("/", w.base.Path, object.Name), ""
-	u.RawPath = strings.ReplaceAll(u.EscapedPath(), "+", "%2B") // S3 reads + as a space.
+
+	// S3 reads a + in a path as a space.
+	u.RawPath = strings.ReplaceAll(u.EscapedPath(), "+", "%2B")
 	for range maxRedirects {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 		if err != nil {
@@ -179,7 +181,9 @@ func (w *webServer) Stat(ctx context.Context, name string) (Info, error) {
 			// The version of the answer is that of the error's page.
 			info.Version = ""
 		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // The connection can be used again.
+
+		// The connection can be used again only when the body has been read.
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
 		return info, nil
 	case http.StatusOK:
 		if info.Size = resp.ContentLength; info.Size > wholeLimit || info.Size < 0 {

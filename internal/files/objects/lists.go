@@ -57,7 +57,8 @@ type Lists struct {
 
 	began time.Time
 
-	mu sync.Mutex // guards fresh
+	// mu guards fresh.
+	mu sync.Mutex
 
 	// fresh has the prefixes whose lists were made since.
 	fresh map[string]bool
@@ -120,7 +121,9 @@ func (l *Lists) List(ctx context.Context, prefix string) iter.Seq2[Info, error] 
 			l.store.List(ctx, prefix)(yield)
 			return
 		}
-		if lock == nil { // Another process has made it.
+
+		// Another process has made the list meanwhile.
+		if lock == nil {
 			if !l.kept(prefix, yield) {
 				l.store.List(ctx, prefix)(yield)
 			}
@@ -180,7 +183,8 @@ func (l *Lists) kept(prefix string, yield func(Info, error) bool) bool {
 	}
 	r := listReader{r: bufio.NewReaderSize(f, 64<<10)}
 	for range 2 {
-		_ = r.skip() // The lines above the objects.
+		// The first two lines are about the list. They were read when it was opened.
+		_ = r.skip()
 	}
 	for range n {
 		info, err := r.next()

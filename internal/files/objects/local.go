@@ -195,7 +195,9 @@ func (d *folder) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 type walk struct {
 	ctx   context.Context
 	yield func(Info, error) bool
-	ended bool // the caller wants no more
+
+	// ended says that the caller wants no more.
+	ended bool
 }
 
 // An entry is a name in a folder; that of a folder ends with a slash, so that sorting gives the

@@ -20,8 +20,10 @@ var ErrScheme = errors.New("unknown scheme")
 type Opener func(ctx context.Context, u *url.URL) (Store, error)
 
 var (
-	openersMu sync.Mutex // guards openers
-	openers   = map[string]Opener{}
+	// openersMu guards openers.
+	openersMu sync.Mutex
+
+	openers = map[string]Opener{}
 )
 
 // Register makes Open use open for URLs of a scheme, as importing checkpoint/bucket does for those

@@ -27,11 +27,15 @@ type openFiles struct {
 // An openFile is a file that is open or about to be.
 type openFile struct {
 	path string
-	once sync.Once // opens
-	f    *os.File
-	err  error
 
-	readers int // guarded by openFiles.mu
+	// once opens the file.
+	once sync.Once
+
+	f   *os.File
+	err error
+
+	// readers counts who reads the file; it is guarded by openFiles.mu.
+	readers int
 
 	// element is the file's in idle while there are no readers. openFiles.mu guards it.
 	element *list.Element

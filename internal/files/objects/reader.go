@@ -24,7 +24,9 @@ type Reader struct {
 	// at is where the next Read begins.
 	at int64
 
-	buf   []byte // the bytes from start on
+	// buf has the object's bytes from start on.
+	buf []byte
+
 	start int64
 
 	// size is that of the next read ahead.

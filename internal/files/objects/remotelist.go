@@ -44,8 +44,12 @@ type remoteList struct {
 	*remote
 	prefix string
 	yield  func(Info, error) bool
-	last   string // the name that was yielded last
-	ended  bool   // the caller wants no more
+
+	// last is the name that was yielded last.
+	last string
+
+	// ended says that the caller wants no more.
+	ended bool
 }
 
 // run yields the first page, and then, if there is more, the folders at once or page by page.
@@ -190,7 +194,9 @@ const pagesAhead = 4
 // A folderList is a folder that is listed while those before it are yielded.
 type folderList struct {
 	pages chan []Info
-	err   error // once pages is closed
+
+	// err is set before pages is closed.
+	err error
 }
 
 // parallel yields the parts that come after the last name, in order. Folders are listed at once.

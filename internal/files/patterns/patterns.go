@@ -15,7 +15,9 @@ import (
 // A List is a list of patterns. The last one that matches a name decides.
 type List struct {
 	patterns []string
-	used     []bool // the pattern has matched a name
+
+	// used says of each pattern whether it has matched a name.
+	used []bool
 }
 
 // New checks the patterns; what is their name in errors.

@@ -13,7 +13,9 @@ import (
 // what it can: contents that were not synced, and names whose folder was not.
 // Folders themselves always survive. The zero value is empty and ready.
 type Mem struct {
-	mu      sync.Mutex // guards all below
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	names   map[string]*memFile
 	durable map[string]*memFile
 }

@@ -27,7 +27,8 @@ const PingInterval = 500 * time.Millisecond
 
 // Config configures Serve.
 type Config struct {
-	Executable string // what a Spec with Self runs
+	// Executable is the program that a Spec with Self runs.
+	Executable string
 
 	// Lease is the silence after which the launcher is taken for dead; 0: 4 s; negative: there is
 	// no limit.

@@ -47,10 +47,14 @@ type Client struct {
 	// queue has the frames that go to the agent.
 	queue frameQueue
 
-	stop func() // ends the writer
+	// stop ends the goroutine that writes.
+	stop func()
+
 	gone chan struct{}
 
-	mu        sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	last      uint32
 	processes map[uint32]*handle
 	answers   map[uint32]chan Answer
@@ -184,7 +188,8 @@ func (c *Client) send(k kind, number uint32, v any) error {
 
 // write sends what is queued, and a ping when nothing is.
 func (c *Client) write(ctx context.Context) {
-	defer c.in.Close() // the agent exits on it
+	// The agent exits when its standard input ends.
+	defer c.in.Close()
 	ping := time.NewTicker(PingInterval)
 	defer ping.Stop()
 	for {

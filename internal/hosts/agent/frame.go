@@ -113,7 +113,9 @@ func readFrame(r io.Reader, buf []byte) (k kind, number uint32, body, next []byt
 
 // A frameWriter writes whole frames from several goroutines.
 type frameWriter struct {
-	mu     sync.Mutex // guards the rest
+	// mu guards the fields below, and the order of frames.
+	mu sync.Mutex
+
 	w      io.Writer
 	buf    []byte
 	broken error

@@ -11,7 +11,9 @@ type frameQueue struct {
 	// filled has something while there are frames. Its size is 1.
 	filled chan struct{}
 
-	mu     sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	frames [][]byte
 }
 

@@ -118,24 +118,32 @@ type Source struct {
 // A Stream is the stdout or stderr of one process. Its methods may be called together with those of
 // other Streams only.
 type Stream struct {
-	m      *Merger
-	out    *sink
-	kind   string // control.Stdout or control.Stderr
-	source Source // guarded by m.mu, as pid is
+	m    *Merger
+	out  *sink
+	kind string // control.Stdout or control.Stderr
+
+	// source is guarded by the Merger's mu, as pid is.
+	source Source
 
 	// pid is 0 if it is not known.
 	pid int
 
 	color string
-	line  []byte // held back
-	cut   bool   // the line's first pieces are out
+
+	// line is what is held back until its end comes.
+	line []byte
+
+	cut bool // the line's first pieces are out
 
 	// draft is what the last carriage return took back.
 	draft []byte
 
-	shown  time.Time
-	lastMu sync.Mutex // guards the rest
-	last   string
+	shown time.Time
+
+	// lastMu guards the fields below.
+	lastMu sync.Mutex
+
+	last string
 
 	// panic says that last is why a Go program died. Its goroutines follow.
 	panic bool
@@ -222,7 +230,8 @@ func (s *Stream) hold(p []byte) {
 			whole--
 		}
 		if r, size := utf8.DecodeLastRune(s.line[:whole]); r == utf8.RuneError && size == 1 {
-			whole = len(s.line) // not UTF-8 at all
+			// The line is not UTF-8 at all, so it may be cut anywhere.
+			whole = len(s.line)
 		}
 		rest := bytes.Clone(s.line[whole:])
 		s.emit(s.line[:whole], true)

@@ -18,7 +18,8 @@ func Own(cmd *exec.Cmd) {
 // system is the job object of the group, in Windows' sense of the word: a process that a member
 // starts is a member.
 type system struct {
-	mu sync.Mutex // guards job
+	// mu guards job.
+	mu sync.Mutex
 
 	// job is 0 when it is closed.
 	job windows.Handle

@@ -36,8 +36,10 @@ type Config struct {
 	// Executable is the launch program that is copied to hosts.
 	Executable string
 
-	AgentArgs []string // arguments that make it an agent
-	Logger    *slog.Logger
+	// AgentArgs are the arguments that make the executable an agent.
+	AgentArgs []string
+
+	Logger *slog.Logger
 }
 
 // A Method reaches hosts by ssh. Its methods may be called together.
@@ -47,7 +49,9 @@ type Method struct {
 	// once is for the next three fields.
 	once sync.Once
 
-	sum  string // hexadecimal, of the executable
+	// sum is the hexadecimal checksum of the executable.
+	sum string
+
 	size int64
 	err  error
 }
@@ -108,12 +112,15 @@ func (m *Method) client(h hosts.Host, script string) *exec.Cmd {
 // A Machine is a host with an agent on it.
 type Machine struct {
 	*agent.Client
-	host     hosts.Host
-	cmd      *exec.Cmd
-	launcher string // addresses, from SSH_CONNECTION
-	address  string
-	once     sync.Once
-	err      error
+	host hosts.Host
+	cmd  *exec.Cmd
+
+	// launcher has the launcher's addresses as the host sees them, from SSH_CONNECTION.
+	launcher string
+
+	address string
+	once    sync.Once
+	err     error
 }
 
 // missing is what the script prints on a host that has no agent.

@@ -21,7 +21,8 @@ var inMemory = func(text []byte) (f *os.File, path string) {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE|unix.F_SEAL_SEAL)
 	}
 	if err == nil {
-		_, err = os.Stat(path) // there may be no /proc
+		// Where there is no /proc nobody could open the memory by this path.
+		_, err = os.Stat(path)
 	}
 	if err != nil {
 		f.Close()

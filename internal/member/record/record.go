@@ -25,13 +25,24 @@ import (
 
 // A Record says where a job is.
 type Record struct {
-	Job       string    `json:"job"`
-	Scheduler string    `json:"scheduler"` // host:port
-	PID       int       `json:"pid"`       // of the launcher
-	Dir       string    `json:"dir"`       // in which it was started
-	Command   []string  `json:"command"`   // of the workers
-	Started   time.Time `json:"started"`
-	Host      string    `json:"host"` // this machine's host name; Write sets it
+	Job string `json:"job"`
+
+	// Scheduler is the address of the job's scheduler, host:port.
+	Scheduler string `json:"scheduler"`
+
+	// PID is the launcher's process.
+	PID int `json:"pid"`
+
+	// Dir is the folder in which the launcher was started.
+	Dir string `json:"dir"`
+
+	// Command is what the workers run.
+	Command []string `json:"command"`
+
+	Started time.Time `json:"started"`
+
+	// Host is this machine's name. Write sets it.
+	Host string `json:"host"`
 	// Memory is the path of the file in the launcher's memory with the Credentials; empty: they
 	// are here. Write sets it.
 	Memory string `json:"memory,omitempty"`
@@ -55,9 +66,11 @@ func Dir(getenv func(string) string) (string, error) {
 
 // A File is the record of a job of this process.
 type File struct {
-	f      *os.File
-	path   string
-	memory *os.File // with the credentials; nil: they are in f
+	f    *os.File
+	path string
+
+	// memory holds the credentials; nil: they are in the file itself.
+	memory *os.File
 }
 
 const (
@@ -81,7 +94,9 @@ func Write(dir string, r Record) (*File, error) {
 		r.Credentials = nil
 	}
 	r.Host = thisHost()
-	draft := filepath.Join(dir, r.Job+draftEnd()) // nobody looks at it before it is locked and whole
+
+	// Nobody looks at a draft: the record gets its name when it is locked and whole.
+	draft := filepath.Join(dir, r.Job+draftEnd())
 	if file.f, err = lockfile.Create(draft); err != nil {
 		return nil, failed(errors.Join(err, file.close()))
 	}
@@ -142,7 +157,9 @@ func (r *Record) Open() error {
 		return failed(err)
 	}
 	var k memoryFile
-	if err := json.Unmarshal(b, &k); err != nil || k.Job != r.Job { // the process ID names another process here, as in a container
+
+	// The process ID may name another process here, as in a container.
+	if err := json.Unmarshal(b, &k); err != nil || k.Job != r.Job {
 		return failed(errors.New("that process is not the launcher of the job"))
 	}
 	r.Credentials = k.Credentials
@@ -206,7 +223,8 @@ func All(dir string) ([]Record, error) {
 func read(path string) (r Record, ok bool) {
 	f, err := os.Open(path)
 	if err != nil {
-		return r, false // it has just ended, or belongs to another user
+		// The launcher has just ended, or the record belongs to another user.
+		return r, false
 	}
 	defer f.Close()
 	whole := json.NewDecoder(f).Decode(&r) == nil && r.Job != ""

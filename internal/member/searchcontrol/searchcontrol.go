@@ -32,9 +32,14 @@ import (
 
 // The operations.
 const (
-	Hosts  = "hosts"  // say which hosts there are
-	Add    = "add"    // Host is a line of a hosts file
-	Remove = "remove" // Host is a name of a host
+	// Hosts asks which hosts there are.
+	Hosts = "hosts"
+
+	// Add adds a host: Request.Host is a line of a hosts file.
+	Add = "add"
+
+	// Remove removes the host that Request.Host names.
+	Remove = "remove"
 )
 
 // A Request is what a search is asked for.
@@ -55,8 +60,12 @@ type answer struct {
 
 // A place is what control.json says.
 type place struct {
-	Version int    `json:"version"` // of the frames
-	Machine string `json:"machine"` // host name
+	// Version is that of the frames.
+	Version int `json:"version"`
+
+	// Machine is the name of the host on which the search runs.
+	Machine string `json:"machine"`
+
 	PID     int    `json:"pid"`
 	Address string `json:"address"`
 	Token   string `json:"token"`
@@ -65,14 +74,20 @@ type place struct {
 const (
 	version = 2
 
-	maxRequest = 64 << 10 // bytes
-	maxAnswer  = 4 << 20
-	maxPlace   = 64 << 10
+	// maxRequest is the largest request, in bytes.
+	maxRequest = 64 << 10
 
-	maxUnauthenticated = 64 // connections
+	maxAnswer = 4 << 20
+	maxPlace  = 64 << 10
 
-	readTimeout = 5 * time.Second // of a request that is on its way
-	askTimeout  = 2 * time.Minute // of an answer: adding a host takes a while
+	// maxUnauthenticated is how many connections may be open that have not shown the key.
+	maxUnauthenticated = 64
+
+	// readTimeout bounds the time in which a request that has begun must have come.
+	readTimeout = 5 * time.Second
+
+	// askTimeout bounds the wait for an answer. To add a host takes a while.
+	askTimeout = 2 * time.Minute
 )
 
 // FileName names the file in the study's folder that has the address and the token.
@@ -119,7 +134,9 @@ func (s *Server) write() error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(s.file), "."+FileName+"-*") // which only this user may read
+
+	// CreateTemp makes a file that only this user may read.
+	f, err := os.CreateTemp(filepath.Dir(s.file), "."+FileName+"-*")
 	if err != nil {
 		return err
 	}
@@ -147,7 +164,9 @@ func (s *Server) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, say
+
+		// There may be too many open files, for example. It can be over in a moment.
+		if err != nil {
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-s.ctx.Done():

@@ -24,7 +24,8 @@ type Listener struct {
 	// strangers has each *gated without a session, the oldest first.
 	strangers *list.List
 
-	members int // connections of sessions
+	// members counts the connections that have sessions.
+	members int
 }
 
 // New limits the connections of ln to most at once.
@@ -55,7 +56,8 @@ func (g *Listener) Accept() (net.Conn, error) {
 			if e := g.strangers.Front(); e != nil {
 				last = e.Value.(*gated)
 			} else {
-				last, c = c, nil // all have sessions
+				// All connections have sessions, so the new one has to go.
+				last, c = c, nil
 			}
 		}
 		var x *gated

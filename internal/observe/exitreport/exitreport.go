@@ -28,8 +28,11 @@ const Variable = "PARAGON_EXIT_REPORT"
 const version = 1
 
 const (
-	maxText = 8 << 10  // bytes of Report.Text
-	maxFile = 64 << 10 // bytes of the file
+	// maxText bounds Report.Text, in bytes.
+	maxText = 8 << 10
+
+	// maxFile bounds the file, in bytes.
+	maxFile = 64 << 10
 )
 
 // A Cause is what no restart can mend. It is a code: the words are in Text.

@@ -29,10 +29,12 @@ var Histograms = map[telemetry.Metric]Histogram{
 
 // A Family is a metric of the processes of one role, as Prometheus has it.
 type Family struct {
-	Name   string
-	Help   string
-	Type   string   // counter, gauge or histogram
-	Labels []string // besides rank, host and node
+	Name string
+	Help string
+	Type string // counter, gauge or histogram
+
+	// Labels are those besides rank, host and node.
+	Labels []string
 
 	// Role is control's word: worker or server.
 	Role string

@@ -103,7 +103,9 @@ func seconds(_ []string, a slog.Attr) slog.Attr {
 
 // A writer is the Identity that the loggers of one process share.
 type writer struct {
-	mu sync.Mutex // guards id
+	// mu guards id.
+	mu sync.Mutex
+
 	id Identity
 }
 

@@ -24,15 +24,19 @@ const TimeFormat = "2006-01-02 15:04:05,000"
 
 // A Handler is a slog.Handler.
 type Handler struct {
-	mu    *sync.Mutex // guards out
+	// mu guards out. Handlers that were made of one another share it.
+	mu *sync.Mutex
+
 	out   io.Writer
 	level slog.Leveler
 
 	// prefix is that of keys, from groups.
 	prefix string
 
-	attrs string // already written
-	skip  func(slog.Attr) bool
+	// attrs is what With has added, as it is written.
+	attrs string
+
+	skip func(slog.Attr) bool
 }
 
 // New makes a Handler that writes records of at least level to out; each is one Write. Attributes

@@ -47,7 +47,8 @@ const (
 func NewMessage(event string, v any) Message {
 	b, err := json.Marshal(v)
 	if err != nil {
-		panic("page: " + event + ": " + err.Error()) // a type of this program's own
+		// v is of a type of this program, so this is a mistake in the program.
+		panic("page: " + event + ": " + err.Error())
 	}
 	return Message{Event: event, Data: b, Whole: event == EventState, Last: event == EventEnd}
 }

@@ -7,8 +7,11 @@ import (
 )
 
 const (
-	every       = time.Second     // between two Polls
-	pollTimeout = 3 * time.Second // for one Poll
+	// every is the time between two calls of Poll.
+	every = time.Second
+
+	// pollTimeout bounds one call of Poll.
+	pollTimeout = 3 * time.Second
 
 	// queued is how many messages a slow reader may lag behind.
 	queued = 4
@@ -17,8 +20,11 @@ const (
 // A hub polls a feed while someone watches, and hands what comes to all who do.
 type hub struct {
 	feed Feed
-	came chan struct{} // a watcher has come
-	wg   sync.WaitGroup
+
+	// came is told that a watcher has come.
+	came chan struct{}
+
+	wg sync.WaitGroup
 
 	// mu guards the rest. It is not held while the feed polls.
 	mu sync.Mutex
@@ -34,7 +40,9 @@ type hub struct {
 // was too slow.
 type watcher struct {
 	messages chan Message
-	begun    bool // it has the whole
+
+	// begun says that the watcher has the whole page, so that changes are enough.
+	begun bool
 }
 
 func newHub(feed Feed) *hub {
@@ -60,7 +68,8 @@ func (h *hub) watch() *watcher {
 	}
 	select {
 	case h.came <- struct{}{}:
-	default: // it is told already
+	// The watcher has a note already that it has not read.
+	default:
 	}
 	return w
 }

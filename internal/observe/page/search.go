@@ -50,7 +50,8 @@ type SearchUpdate struct {
 	// Metric is empty if it is not known before the first report.
 	Metric string `json:"metric"`
 
-	Larger bool `json:"larger"` // is better
+	// Larger says that a larger value is better.
+	Larger bool `json:"larger"`
 
 	// Further are objectives and constraints for people, such as " and smallest latency, with
 	// memory <= 12".
@@ -62,8 +63,11 @@ type SearchUpdate struct {
 	// Parallel is how many may run at once; 0: as many as fit.
 	Parallel int `json:"parallel"`
 
-	Exhausted bool   `json:"exhausted"` // no new trials
-	Halted    string `json:"halted"`    // why the study was ended early
+	// Exhausted says that there are no new trials to begin.
+	Exhausted bool `json:"exhausted"`
+
+	// Halted is why the study was ended early; empty: it was not.
+	Halted string `json:"halted"`
 
 	// Missed says for people what the deadline has kept from being done.
 	Missed string `json:"missed"`
@@ -101,7 +105,8 @@ type SearchParam struct {
 // SearchTrials are columns of the same length. Those of a state have all trials by number; those of
 // an update have the trials of Number.
 type SearchTrials struct {
-	Count int `json:"count"` // all trials
+	// Count is the number of all trials.
+	Count int `json:"count"`
 
 	// Number is null for all, from 0.
 	Number []int `json:"number"`
@@ -160,8 +165,10 @@ type SearchProgress struct {
 
 // A SearchHost is a machine that runs trials. Zero of a kind that it does not count.
 type SearchHost struct {
-	Name    string `json:"name"`
-	Running int    `json:"running"` // trials
+	Name string `json:"name"`
+
+	// Running is the number of trials that run.
+	Running int `json:"running"`
 
 	// Slots is 0 if there is no limit.
 	Slots int `json:"slots"`
@@ -260,7 +267,9 @@ type SearchNote struct {
 	Action      string  `json:"action,omitempty"`
 	Rule        string  `json:"rule,omitempty"`
 	Competitors []int   `json:"competitors,omitempty"`
-	More        int     `json:"more,omitempty"` // further competitors
+
+	// More is the number of competitors that are not listed.
+	More int `json:"more,omitempty"`
 
 	// By is the trial whose report led to an order.
 	By int `json:"by"`

@@ -46,16 +46,27 @@ type Search struct {
 
 	source SearchSource
 
-	mu       sync.Mutex // guards the rest
-	rows     *rows
-	known    bool // there were News
+	// mu guards the fields below.
+	mu sync.Mutex
+
+	rows *rows
+
+	// known says that there has been News.
+	known bool
+
 	summary  SearchUpdate
 	progress SearchProgress
 
-	// What streams do not have yet.
-	changed map[int]bool // trials
-	words   int          // words before this one they have
-	moments int          // moments of progress before this one
+	// The fields below say what streams do not have yet.
+
+	// changed has the numbers of the trials that have changed since the last Update.
+	changed map[int]bool
+
+	// words is how many words of the table watchers have.
+	words int
+
+	// moments is how many moments of progress watchers have.
+	moments int
 }
 
 // maxProgress bounds the moments of SearchProgress; with more, every second one is left out.

@@ -9,7 +9,9 @@ import (
 // A SearchRow is a trial as its search tells the page about it.
 type SearchRow struct {
 	Number int
-	State  int // index in the states
+
+	// State is the index of the trial's state in the list of states.
+	State int
 
 	// Value is the one by which it is ranked; NaN: there is none yet.
 	Value float64

@@ -63,9 +63,11 @@ var ErrPublic = errors.New("other machines can reach this address, so the page n
 //
 // Connections, streams, sessions, headers and times are bounded.
 type Server struct {
-	cfg     Config
-	tls     bool
-	private bool // only this machine reaches it
+	cfg Config
+	tls bool
+
+	// private says that only this machine reaches the address.
+	private bool
 
 	// names are those by which it may be reached.
 	names []string
@@ -73,13 +75,16 @@ type Server struct {
 	// cookie is its name. Browsers do not tell cookies apart by port.
 	cookie string
 
-	ln      net.Listener
-	http    http.Server
-	mux     *http.ServeMux
-	guard   *guard
-	hub     *hub
-	streams chan struct{} // has one for each stream
-	served  chan error
+	ln    net.Listener
+	http  http.Server
+	mux   *http.ServeMux
+	guard *guard
+	hub   *hub
+
+	// streams holds a token for each stream that is open, and bounds their number.
+	streams chan struct{}
+
+	served chan error
 }
 
 // Listen starts a Server at the address of cfg. Close stops it. The error wraps ErrPublic, or is

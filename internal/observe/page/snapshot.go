@@ -17,12 +17,20 @@ package page
 
 // Limits of a State, of which Updates keep those of lists, too.
 const (
-	maxProcesses = 5000 // in each role
-	maxWaits     = 50
-	maxSlow      = 8
-	maxEvents    = 200 // the newest
-	maxNewEvents = 50  // in an Update
-	MaxSteps     = 20  // for each worker
+	// maxProcesses is the most processes of a role on a page.
+	maxProcesses = 5000
+
+	maxWaits = 50
+	maxSlow  = 8
+
+	// maxEvents is how many of the newest events a page has.
+	maxEvents = 200
+
+	// maxNewEvents is how many events an Update has.
+	maxNewEvents = 50
+
+	// MaxSteps is how many steps a page has of each worker.
+	MaxSteps = 20
 )
 
 // A Page says what the server shows, which does not change.
@@ -65,7 +73,8 @@ type State struct {
 
 // Members are the processes of a role, a column for each property, all of the same length.
 type Members struct {
-	Node []uint64 `json:"node"` // never used again
+	// Node has the node IDs, none of which is ever used again.
+	Node []uint64 `json:"node"`
 
 	// Rank is -1 if there is none yet.
 	Rank []int32 `json:"rank"`

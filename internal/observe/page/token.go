@@ -33,7 +33,9 @@ type Key []byte
 // NewKey makes a key of random bytes.
 func NewKey() Key {
 	k := make(Key, keyBytes)
-	rand.Read(k) // never fails
+
+	// Read never fails (crypto/rand).
+	rand.Read(k)
 	return k
 }
 
@@ -62,8 +64,11 @@ func (k Key) mac(nonce []byte) []byte {
 type guard struct {
 	key Key
 
-	mu   sync.Mutex                    // guards the rest
-	used map[[nonceBytes]byte]struct{} // nonces
+	// mu guards the fields below.
+	mu sync.Mutex
+
+	// used has the nonces of links that have been used.
+	used map[[nonceBytes]byte]struct{}
 
 	// sessions has hashes of their secrets, by last use, the newest last.
 	sessions [][sha256.Size]byte

@@ -60,7 +60,8 @@ type Usage struct {
 	// machine read.
 	Shared int
 
-	Files int // open
+	// Files is the number of open files.
+	Files int
 }
 
 // ErrEnded says that the process has ended.
@@ -89,7 +90,9 @@ func UsageOf(pid int) (u Usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	if u.Files = len(files); u.Resident == 0 { // a zombie has no memory
+
+	// A process that has ended, but was not waited for, has no memory.
+	if u.Files = len(files); u.Resident == 0 {
 		return u, fmt.Errorf("process %d: %w", pid, ErrEnded)
 	}
 	return u, nil

@@ -11,14 +11,17 @@ import (
 type Clock struct {
 	begin time.Time
 
-	mu          sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	known       bool
 	incarnation uint64
 
 	// offset is that of the heartbeat that is kept: the scheduler's clock minus this one.
 	offset int64
 
-	bound int64 // then
+	// bound is how wrong offset could be when that heartbeat came.
+	bound int64
 
 	// at is when that heartbeat came.
 	at int64
@@ -37,9 +40,9 @@ func (c *Clock) At(t time.Time) int64 { return Unix(c.begin, t) }
 // never jumps.
 func Unix(begin, t time.Time) int64 { return begin.UnixNano() + int64(t.Sub(begin)) }
 
-// drift is how much two clocks may move apart, as a share of the time that passes: 100 ppm, twice
-// what quartz does.
-const drift = 10_000 // 1/drift
+// drift is how much time passes, in units of the same size, until two clocks may have moved apart by
+// one such unit: they may differ by 100 ppm, twice what quartz does.
+const drift = 10_000
 
 // Beat takes note of one heartbeat: when it was sent and answered by this clock, and when the
 // scheduler took it by its own. It keeps the heartbeat with the least bound, which grows with its

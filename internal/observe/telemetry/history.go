@@ -44,7 +44,9 @@ type History struct {
 	gone []uint64
 
 	totals [numSlots]float64
-	scores []string // names, by index of TestScore
+
+	// scores are the names of test scores, by the index of TestScore.
+	scores []string
 
 	// budget is for the points of all fine rings together, and again for all coarse ones.
 	budget int
@@ -52,12 +54,14 @@ type History struct {
 	// columns counts those of all nodes.
 	columns int
 
-	finePoints int // in a ring
+	// finePoints is the number of points in a fine ring.
+	finePoints int
 
 	// coarseStep is that of the coarse rings.
 	coarseStep time.Duration
 
-	mostCoarse int // points of a coarse ring
+	// mostCoarse is the number of points in a coarse ring.
+	mostCoarse int
 }
 
 // past is what is known of one process.
@@ -77,7 +81,8 @@ type past struct {
 	// steps are a worker's last ones.
 	steps []Step
 
-	charged map[uint64]Blame // a server's newest blames
+	// charged has a server's newest blames, by its node.
+	charged map[uint64]Blame
 
 	// partial says that its newest record may lack some workers that it blames.
 	partial bool

@@ -38,8 +38,10 @@ const ringSteps = 32
 // lastSteps are a Recorder's newest steps. A writer marks its slot as unreadable while it writes; a
 // reader leaves out what has changed meanwhile.
 type lastSteps struct {
-	newest atomic.Uint64 // number
-	ring   [ringSteps]struct {
+	// newest is the number of the newest step.
+	newest atomic.Uint64
+
+	ring [ringSteps]struct {
 		// number is 0 while the step is being written.
 		number atomic.Uint64
 

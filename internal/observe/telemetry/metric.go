@@ -35,7 +35,8 @@ const (
 	// Loss is this worker's of the newest step.
 	Loss Metric = 10
 
-	LearningRate Metric = 11 // that of the newest step
+	// LearningRate is that of the newest step.
+	LearningRate Metric = 11
 
 	// GradientNorm is ‖mean gradient‖ of the newest measured step.
 	GradientNorm Metric = 12
@@ -86,9 +87,14 @@ const (
 	// ApplySeconds counts the part of RoundSeconds that adds up and runs the optimizer.
 	ApplySeconds Metric = 43
 
-	Waiting    Metric = 44 // requests that wait
-	HeldBytes  Metric = 45 // contributions held for open rounds
-	ValueBytes Metric = 46 // parameters, those of backups too
+	// Waiting is the number of requests that wait.
+	Waiting Metric = 44
+
+	// HeldBytes is the size of the contributions that are held for open rounds.
+	HeldBytes Metric = 45
+
+	// ValueBytes is the size of the parameters, with those of backups.
+	ValueBytes Metric = 46
 
 	// Shards are those that workers use here, so that the servers' sum is the job's number of
 	// shards.

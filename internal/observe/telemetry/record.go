@@ -46,7 +46,9 @@ type Sample struct {
 // its contribution came last, and how long after the last but one, in all. Rounds of one
 // contribution charge nobody, nor do those in which the last two came almost together.
 type Blame struct {
-	Node    uint64 // the worker
+	// Node is the worker that is blamed.
+	Node uint64
+
 	Rounds  uint64
 	Seconds float64
 }

@@ -19,7 +19,9 @@ type Recorder struct {
 	// would have a part of what they set.
 	begun, done atomic.Uint64
 
-	mu         sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	collectors []func(*Recorder)
 	blames     func() []Blame
 }

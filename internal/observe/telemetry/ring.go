@@ -107,7 +107,8 @@ func (c *column) rebase() {
 
 // thin drops every second point, and doubles the step.
 func (r *ring) thin() {
-	from := r.oldest & 1 // the first even tick
+	// The first tick with an even number stays, and every second one behind it.
+	from := r.oldest & 1
 	for i := range r.columns {
 		c := &r.columns[i]
 		n := 0

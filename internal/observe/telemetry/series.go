@@ -11,7 +11,9 @@ type Span struct {
 	// From is the time of the first point.
 	From time.Time
 
-	Step    time.Duration // between points
+	// Step is the time between two points.
+	Step time.Duration
+
 	Points  int
 	Columns []Column
 	Nodes   []uint64
@@ -33,7 +35,9 @@ func (h *History) Span(at, since time.Time, metrics []Metric, nodes []uint64, po
 		from = min(max(0, since.Sub(h.begin)), max(0, now))
 	}
 	s := Span{Step: h.coarseStep, Columns: h.keptColumns(metrics)}
-	if end := now - h.hold*2/5; end >= 0 { // hold is 5/2 heartbeats
+
+	// Values are held for two and a half heartbeats, so 2/5 of that is one.
+	if end := now - h.hold*2/5; end >= 0 {
 		reach := time.Duration(h.finePoints) * FineStep
 		if s.fine = from >= end-reach; s.fine {
 			s.Step = FineStep

@@ -23,8 +23,11 @@ type Slow struct {
 	// Steps are those of the job or, without reports of steps, the rounds.
 	Steps float64
 
-	Seconds     float64 // the time of all this
-	StepSeconds float64 // mean time of a step
+	// Seconds is the time in which all this was measured.
+	Seconds float64
+
+	// StepSeconds is the mean time of a step.
+	StepSeconds float64
 
 	// Cause is CauseCompute, CauseData or CauseNetwork; empty: it is not known.
 	Cause string
@@ -59,7 +62,8 @@ const (
 	// leastSteps is the number of steps to judge by.
 	leastSteps = 8
 
-	mostSteps = 1e6 // more make the judgement no surer
+	// mostSteps bounds the steps that a judgement counts: more make it no surer.
+	mostSteps = 1e6
 
 	// longWindow is taken if it has as many steps.
 	longWindow = 30 * time.Second
@@ -102,8 +106,10 @@ func FindSlow(tallies []Tally) (s Slow, ok bool) {
 	s.Rounds = rounds / to.Shards
 	grown := growth(from, to)
 	s.Steps, s.StepSeconds = stepsOf(grown)
-	perRound := max(1, s.Steps/s.Rounds) // several with local ones
-	between := s.StepSeconds * perRound  // time between rounds
+
+	// A round has several steps where workers make local ones.
+	perRound := max(1, s.Steps/s.Rounds)
+	between := s.StepSeconds * perRound // time between rounds
 	if s.Steps == 0 {
 		s.Steps, between = s.Rounds, s.Seconds/s.Rounds
 		s.StepSeconds = between
@@ -112,7 +118,9 @@ func FindSlow(tallies []Tally) (s Slow, ok bool) {
 	if !(n >= leastSteps-.01) {
 		return Slow{}, false
 	}
-	charged, all := 0.0, 0.0 // seconds, rounds
+
+	// charged counts seconds, and all counts rounds.
+	charged, all := 0.0, 0.0
 	for i := range grown {
 		charged += grown[i].BlamedSeconds
 		all += grown[i].BlamedRounds

@@ -16,7 +16,8 @@ const (
 	// tallyEvery is less than the second or so between heartbeats.
 	tallyEvery = 800 * time.Millisecond
 
-	maxTallies = 64 // more than longWindow and leastSteps need
+	// maxTallies is more than longWindow and leastSteps need.
+	maxTallies = 64
 )
 
 // Add adds a tally. Its Workers become the watch's. One that is older than the newest, or has

@@ -11,12 +11,14 @@ type Tally struct {
 	// At is by a clock that does not go back.
 	At time.Duration
 
-	Rounds float64 // closed on all servers
+	// Rounds is the number of rounds that are closed on all servers.
+	Rounds float64
 
 	// Shards are those that workers use, on all servers together.
 	Shards float64
 
-	Workers []WorkerTally // the members, by node
+	// Workers are the members, in the order of their nodes.
+	Workers []WorkerTally
 }
 
 // A WorkerTally is what was counted of one worker: by the servers, and by itself in its steps. NaN:

@@ -128,7 +128,8 @@ func (b *Breakdown) split(n *mergedNode, wait *mergedSpan, rounds map[contributi
 	for k := range n.spans {
 		s := &n.spans[k]
 		if s.Begin > wait.End {
-			break // they are by begin
+			// Spans are in the order of their beginnings: the others begin later, too.
+			break
 		}
 		// The goroutine that waits wakes up a little after the pull has ended.
 		if s.Kind == Pull && s.Round > 0 && (wait.key == "" || s.key == wait.key) && s.End > wait.Begin && s.End <= wait.End && (last == nil || s.End > last.End) {

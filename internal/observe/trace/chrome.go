@@ -80,7 +80,9 @@ type otherData struct {
 	// BeginNS is the time 0, by the scheduler's clock.
 	BeginNS int64 `json:"begin_unix_ns"`
 
-	Begin    string `json:"begin"` // the same
+	// Begin is the same time as a date.
+	Begin string `json:"begin"`
+
 	Steps    string `json:"steps"`
 	Asked    int    `json:"steps_asked,omitempty"`
 	MedianUS number `json:"median_step_us,omitempty"`
@@ -116,7 +118,9 @@ type chrome struct {
 	m   *merged
 	w   *bufio.Writer
 	buf []byte
-	any bool // an event was written
+
+	// any says that an event was written, so that the next one needs a comma.
+	any bool
 
 	// names are as JSON, with quotes.
 	names map[string]string
@@ -361,7 +365,9 @@ func (c *chrome) quoted(s string) string {
 	q, ok := c.names[s]
 	if !ok {
 		b, err := json.Marshal(s)
-		if err != nil { // text is always JSON
+
+		// JSON can be made of any text.
+		if err != nil {
 			panic("trace: " + err.Error())
 		}
 		q = string(b)

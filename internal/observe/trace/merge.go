@@ -12,9 +12,11 @@ type merged struct {
 	// begin and end are those of what is shown.
 	begin, end int64
 
-	asked   int
-	whole   bool
-	workers map[uint64]int // ranks by node
+	asked int
+	whole bool
+
+	// workers has the ranks of workers by their nodes.
+	workers map[uint64]int
 
 	// first and last are the steps that are shown on all workers; first > last: the workers have
 	// none in common, and all are shown.
@@ -57,7 +59,8 @@ type arrow struct {
 	// arrived is when the contribution had come for the round.
 	arrived int64
 
-	pulled bool // there is a pull
+	// pulled says that the round's value was pulled.
+	pulled bool
 }
 
 // A ClockError says that a node's clock is too uncertain for a timeline: its bound is more than
@@ -84,7 +87,8 @@ func (t *Timeline) merge() (*merged, error) {
 		m.nodes = append(m.nodes, mergedNode{Node: &t.Nodes[i]})
 	}
 	slices.SortStableFunc(m.nodes, func(a, b mergedNode) int {
-		return cmp.Or(-cmp.Compare(a.Role, b.Role), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID)) // workers first
+		// Workers stand before servers.
+		return cmp.Or(-cmp.Compare(a.Role, b.Role), cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.ID, b.ID))
 	})
 	offsets := t.offsets()
 	for i := range m.nodes {

@@ -52,7 +52,8 @@ type Node struct {
 	// Missing says why some or all spans did not come; empty: all came.
 	Missing string
 
-	keys map[string]uint32 // indices of Names
+	// keys has the indices of Names.
+	keys map[string]uint32
 }
 
 // SetClock sets Offset and Bound. A Bound below 0, or one of them beyond 73 years, is an error.

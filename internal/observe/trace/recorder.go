@@ -17,7 +17,8 @@ type Recorder struct {
 	// open is nil if there is none. It is replaced under mu.
 	open atomic.Pointer[[]*Capture]
 
-	step atomic.Uint64 // the step under way
+	// step is the number of the step under way.
+	step atomic.Uint64
 
 	// begun is when it began; 0: it is not known.
 	begun atomic.Int64
@@ -25,7 +26,8 @@ type Recorder struct {
 	// mu is held for changes of open.
 	mu sync.Mutex
 
-	naming sync.RWMutex // guards the rest
+	// naming guards the fields below.
+	naming sync.RWMutex
 
 	// names are by number. names[0] is empty.
 	names []string
@@ -179,7 +181,9 @@ type Capture struct {
 	// for.
 	next atomic.Int64
 
-	steps atomic.Int64 // whole steps
+	// steps counts the steps that are whole.
+	steps atomic.Int64
+
 	slots []slot
 	done  chan struct{}
 	once  sync.Once

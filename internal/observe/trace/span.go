@@ -82,7 +82,8 @@ func (k Kind) OfServer() bool { return k >= Round && k <= Answer }
 // Wanted is the Round of a Pull and an Answer that ask for so many closed rounds and so many of the
 // worker's own contributions.
 func Wanted(rounds, contributions uint64) uint64 {
-	if rounds == 0 { // asynchronous, or the first value
+	// In asynchronous training, and of the first value, there is no round to wait for.
+	if rounds == 0 {
 		return contributions
 	}
 	return rounds

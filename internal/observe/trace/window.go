@@ -19,8 +19,12 @@ type Window struct {
 
 // Room for the spans of one window.
 const (
-	spansPerStep  = 1 << 12 // for a worker
-	mostSpans     = 1 << 18 // 20 MB of memory
+	// spansPerStep is how many spans a worker may have in a step.
+	spansPerStep = 1 << 12
+
+	// mostSpans bounds the memory of a window to about 20 MB.
+	mostSpans = 1 << 18
+
 	spansOfServer = mostSpans
 )
 
@@ -48,7 +52,8 @@ type Follower struct {
 	r      *Recorder
 	worker bool
 
-	open uint64 // ID of the window of capture
+	// open is the ID of the window that capture fills.
+	open uint64
 
 	// capture is nil if there is none.
 	capture *Capture

@@ -63,7 +63,9 @@ type Memory struct {
 	// failMu lets one call of Fail run at a time.
 	failMu sync.Mutex
 
-	mu       sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	objects  map[string]object
 	versions int
 	calls    []Call
@@ -75,8 +77,11 @@ type Memory struct {
 }
 
 type object struct {
-	data    []byte
-	size    int64 // what List and Stat say
+	data []byte
+
+	// size is what List and Stat say of the object's size.
+	size int64
+
 	version string
 }
 

@@ -27,9 +27,11 @@ type conn = *tls.Conn
 
 // A dialer reaches the launcher.
 type dialer struct {
-	dial    dialFunc
-	tls     *tls.Config
-	connect time.Duration // limit for TCP
+	dial dialFunc
+	tls  *tls.Config
+
+	// connect bounds the time until TCP is connected.
+	connect time.Duration
 
 	// answer bounds TLS and the welcome.
 	answer time.Duration

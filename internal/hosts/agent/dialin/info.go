@@ -29,7 +29,8 @@ type Info struct {
 	// used.
 	MaxGPUs int
 
-	CPUs int // processors that the agent may use
+	// CPUs is the number of processors that the agent may use.
+	CPUs int
 
 	// Runs is RunsWorkers or RunsServers; empty: both may run there.
 	Runs string

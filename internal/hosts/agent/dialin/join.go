@@ -199,7 +199,10 @@ func (a *joining) session(ctx context.Context, w welcome, c conn) error {
 		a.reconnect(s, w.Session, broken)
 	}()
 	cfg := a.cfg.Serve
-	cfg.Lease = -1 // the stream has one
+
+	// The agent has no lease of its own here: the stream below it ends when the launcher is
+	// silent.
+	cfg.Lease = -1
 	err := agent.Serve(ctx, s, s, cfg)
 	finishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.lease)
 	defer cancel()

@@ -72,13 +72,20 @@ type Listener struct {
 	tls       *tls.Config
 	authority *identity.Authority
 	changes   chan Change
-	ctx       context.Context // ends with the Listener
-	cancel    context.CancelFunc
-	running   sync.WaitGroup // all goroutines
-	refusals  refusals
-	pending   unauthenticated.Conns
 
-	mu sync.Mutex // guards the rest
+	// ctx ends with the Listener.
+	ctx context.Context
+
+	cancel context.CancelFunc
+
+	// running counts all goroutines; Close waits for them.
+	running sync.WaitGroup
+
+	refusals refusals
+	pending  unauthenticated.Conns
+
+	// mu guards the fields below.
+	mu sync.Mutex
 
 	// agents is by nameKey.
 	agents map[string]*member

@@ -22,7 +22,9 @@ type member struct {
 	// session is nil if the last one was closed here, and the agent dials in anew.
 	session *session
 
-	joined    bool // a Change has said so
+	// joined says that a Change has told of this agent.
+	joined bool
+
 	dismissed bool
 
 	// expire is set while session is nil.
@@ -44,7 +46,8 @@ type session struct {
 	// client is nil if the agent has not begun yet.
 	client *agent.Client
 
-	inUse bool // it was dialled
+	// inUse says that somebody has dialled the agent.
+	inUse bool
 
 	// closed says that the session was closed from here: the agent comes back in another one.
 	closed bool
@@ -128,7 +131,8 @@ func (l *Listener) begun(m *member, s *session, client *agent.Client) {
 // closeSession ends an agent's session: it comes back, and is told why. The caller holds the lock.
 func (l *Listener) closeSession(s *session) {
 	if s.closed = true; s.client == nil {
-		return // begun does it
+		// Without a client there is nothing to end yet: begun sees that the session is closed.
+		return
 	}
 	l.running.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, closeTime)

@@ -8,8 +8,11 @@ import "time"
 //
 // The name of the server in the TLS handshake says by what the ends know each other.
 const (
-	serverJoin  = "join"  // with the secret
-	serverAgent = "agent" // with an identity of the launcher
+	// serverJoin is a server that knows the caller by the secret alone.
+	serverJoin = "join"
+
+	// serverAgent is a server to which the caller shows an identity that the launcher gave it.
+	serverAgent = "agent"
 )
 
 const (

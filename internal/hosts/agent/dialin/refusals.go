@@ -12,7 +12,9 @@ import (
 type refusals struct {
 	log *slog.Logger
 
-	mu   sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
+
 	told map[refusal]time.Time
 }
 
@@ -23,7 +25,8 @@ type refusal struct {
 }
 
 const (
-	tellAgain = 10 * time.Minute // the same refusal
+	// tellAgain is how long the same refusal is not told once more.
+	tellAgain = 10 * time.Minute
 
 	// maxRefusals is how many are told within that time.
 	maxRefusals = 32

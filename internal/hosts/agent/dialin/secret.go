@@ -33,7 +33,9 @@ type Secret struct {
 // NewSecret makes a Secret.
 func NewSecret() Secret {
 	s := Secret{new([secretSize]byte)}
-	rand.Read(s.key[:]) // never fails
+
+	// Read never fails (crypto/rand).
+	rand.Read(s.key[:])
 	return s
 }
 

@@ -37,16 +37,23 @@ type frame struct {
 type kind byte
 
 const (
-	kindIdle kind = 'i' // nothing else
+	// kindIdle has no body: it says that this end is alive.
+	kindIdle kind = 'i'
+
 	kindData kind = 'd'
-	kindEnd  kind = 'e' // no data comes behind what came
+
+	// kindEnd says that no data comes behind what has come.
+	kindEnd kind = 'e'
 )
 
 const (
 	ownHead  = 13
 	headSize = framing.HeadSize + ownHead
-	maxFrame = 64 << 10 // whole TLS records
-	maxData  = maxFrame - headSize
+
+	// maxFrame lets a frame hold whole TLS records.
+	maxFrame = 64 << 10
+
+	maxData = maxFrame - headSize
 )
 
 // appendHead writes all but the bytes.

@@ -26,7 +26,8 @@ type link struct {
 	// sent is the position up to which out was sent over this connection. The end counts as one.
 	sent uint64
 
-	told uint64 // the read of the last frame
+	// told is the value of read in the last frame that was sent.
+	told uint64
 
 	// lingering says that the stream is complete: the last acknowledgement goes out, and nothing is
 	// expected but the end of the connection.

@@ -43,20 +43,26 @@ type Config struct {
 type Stream struct {
 	lease  time.Duration
 	holder bool
-	done   chan struct{} // closed when over is set
-	links  sync.WaitGroup
 
-	mu sync.Mutex // guards the rest
+	// done is closed when over is set.
+	done chan struct{}
+
+	links sync.WaitGroup
+
+	// mu guards the fields below.
+	mu sync.Mutex
 
 	// readable says that in, inEnd or over has changed.
 	readable sync.Cond
 
-	writable sync.Cond // out or over has changed
+	// writable is signalled when out or over has changed.
+	writable sync.Cond
 
 	// in came over this connection and was not read yet.
 	in ring
 
-	inEnd bool // nothing comes behind in
+	// inEnd says that nothing comes behind what the ring in has.
+	inEnd bool
 
 	// read is the position up to which in was read.
 	read uint64
@@ -67,8 +73,11 @@ type Stream struct {
 	// out was written, and not read by the other end yet.
 	out ring
 
-	outEnd  bool   // nothing will be written behind out
-	written uint64 // position behind out
+	// outEnd says that nothing will be written behind what the ring out has.
+	outEnd bool
+
+	// written is the position behind the last byte of out.
+	written uint64
 
 	// acked is the position up to which the other end has read. The end counts as one.
 	acked uint64

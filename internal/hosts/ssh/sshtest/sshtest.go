@@ -28,14 +28,16 @@ type Server struct {
 	// Client is the ssh command that logs in without asking.
 	Client []string
 
-	Config string // its configuration file
+	// Config is the path of the client's configuration file.
+	Config string
 
 	sshd, serverConfig string
 
 	// listeners are by address.
 	listeners map[string]net.Listener
 
-	mu sync.Mutex // guards cmds
+	// mu guards cmds.
+	mu sync.Mutex
 
 	// cmds have the address that was called.
 	cmds map[*exec.Cmd]string
