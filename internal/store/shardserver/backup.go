@@ -46,7 +46,7 @@ func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
 // checkPrimary checks that the sender is the shard's primary and this server its backup. If the
 // sender knows a newer generation or placement, it waits until this server knows it, too.
 func (s *Server) checkPrimary(ctx context.Context, kind wire.Kind, m *wire.Copy) error {
-	if s.peers == nil {
+	if s.backups == nil {
 		return refuse(wire.CodeUnsupported, "%v: this server has no backups", kind)
 	}
 	v := s.membership.Load()
@@ -205,7 +205,7 @@ func (s *Server) serveFill(ctx context.Context, m *wire.Fill, data *shard.Buffer
 		s.dropIncoming(at)
 		return err
 	}
-	return s.installLocked(at, x)
+	return s.install(at, x)
 }
 
 // configOfFill returns the Config of the shard that a Fill describes.
@@ -339,6 +339,8 @@ func (s *Server) serveFillPart(ctx context.Context, m *wire.FillPart, data *shar
 	if err := x.fillPart(m, data); err != nil || !m.Last {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	return s.install(at, x)
 }
 
@@ -352,22 +354,15 @@ func (e *entry) filledBy(node, number uint64) bool {
 	return e.replica.from == node && e.replica.filled == number
 }
 
-// install makes an incoming shard this server's backup of it.
+// install makes an incoming shard this server's backup of it. The caller holds mu.
 func (s *Server) install(at shardID, x *incomingShard) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.installLocked(at, x)
-}
-
-// installLocked is install for a caller that holds mu.
-func (s *Server) installLocked(at shardID, x *incomingShard) error {
 	if s.err != nil {
 		return s.err
 	}
 	if s.incoming[at] != x {
 		return refuse(wire.CodeGap, "fill part: %v: fill %d was cancelled", x.cfg, x.number)
 	}
-	assigned, ok := s.placement.assignmentOf(at, s.peers.Rank())
+	assigned, ok := s.placement.assignmentOf(at, s.backups.peers.Rank())
 	if !ok || assigned.role != backup || assigned.other != x.from {
 		return refuse(wire.CodeMoved, "fill part: %v: node %d is not its primary in placement %d", x.cfg, x.from, s.placement.number)
 	}

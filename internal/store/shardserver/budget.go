@@ -14,7 +14,11 @@ type budget struct {
 	// strangersMany is the number of pushes under way in messages of many of senders that are
 	// not members.
 	strangersMany atomic.Int64
+	// reads holds a token for each ReadState under way.
+	reads chan struct{}
 }
+
+func newBudget() budget { return budget{reads: make(chan struct{}, maxStateReads)} }
 
 // reserve counts bytes of values and indices that a shard is about to allocate, or (negative) has
 // freed. It takes no lock.

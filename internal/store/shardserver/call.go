@@ -26,35 +26,16 @@ type call struct {
 	pull wire.Pull
 	*otherMessages
 	many *manyCall
-	// origin is the sender, in the head; nil for requests of other servers.
-	origin *wire.Origin
-	kind   wire.Kind
+	request
 
-	// entry is the shard, if requests of this kind name one.
-	entry *entry
 	// data is the payload, unless it was lent; size is that of a push.
 	data *shard.Buffer
 	lent lentPush
 	size int
 	// held says that the shard has the push.
-	held bool
-	// out is an answer's payload, or version is what the answer is sent from.
-	out     *shard.Buffer
-	version *shard.Version
-	// loading, pushing and pulling are what the call takes of the server's and of the shard's
-	// budgets; reading says that it holds a token of Server.reads.
-	loading loading
-	reading bool
-	pushing claim
-	pulling claim
-
-	ack     wire.Ack
-	value   wire.Value
-	message wire.Message
-	// payload is used if filled. placed says that it lies where the worker wants it already.
-	payload [1][]byte
-	filled  bool
-	placed  bool
+	held   bool
+	claims claims
+	reply  reply
 
 	// done and err are of a call that is one push of a PushMany: its answer is there, or why it
 	// is refused.
@@ -65,6 +46,15 @@ type call struct {
 	// arrived is when the whole request was here, on the clock of Server.now.
 	arrived  int64
 	patience patience
+}
+
+// A request says what a call is about.
+type request struct {
+	kind wire.Kind
+	// origin is the sender, in the head; nil for requests of other servers.
+	origin *wire.Origin
+	// entry is the shard, if requests of this kind name one.
+	entry *entry
 }
 
 // otherMessages are the heads of requests that come seldom, and their answers. They are apart,
@@ -106,26 +96,16 @@ func (c *call) finish() {
 // end is finish, and leaves the call to its owner. Each thing is given back once: what has gone to
 // the shard or to the answer is nil here.
 func (c *call) end() {
-	s := c.s
 	c.settle()
 	c.answered()
 	c.data.Release()
-	c.out.Release()
-	if c.version != nil {
-		c.version.Release()
-	}
-	c.pushing.end()
-	c.pulling.end()
-	c.loading.end()
-	if c.reading {
-		<-s.reads
-	}
-	c.entry, c.data, c.out, c.version, c.reading = nil, nil, nil, nil, false
+	c.reply.release()
+	c.claims.end()
 	if c.otherMessages != nil {
 		c.part.Data = nil
 	}
-	c.origin, c.message, c.payload[0], c.filled, c.held = nil, nil, nil, false, false
-	c.lent, c.placed, c.push.Contributors = lentPush{}, false, nil
+	c.origin, c.entry, c.data, c.held = nil, nil, nil, false
+	c.lent, c.push.Contributors = lentPush{}, nil
 	c.patience.started, c.arrived, c.spans = time.Time{}, 0, callSpans{}
 	c.done, c.err = false, nil
 }
@@ -133,15 +113,12 @@ func (c *call) end() {
 // response is the answer that serve has made. Its Release finishes the call: the answer may lie in
 // memory that the call holds, so it must be written first.
 func (c *call) response() transport.Response {
-	resp := transport.Response{Message: c.message, Release: c.release, Placed: c.placed}
+	resp := c.reply.response()
+	resp.Release = c.release
 	switch {
 	case c.kind == wire.KindPushMany:
 		resp.Payload, resp.Order = c.many.payload, c.many.head.Order()
-		return resp
-	case c.filled && !c.placed:
-		resp.Payload = c.payload[:]
-	}
-	if c.origin != nil {
+	case c.origin != nil:
 		resp.Order = c.origin.Order()
 	}
 	return resp
@@ -149,22 +126,20 @@ func (c *call) response() transport.Response {
 
 // answerAck answers that the request was done, by this or by an earlier attempt.
 func (c *call) answerAck() error {
-	c.ack = wire.Ack{Generation: c.s.membership.Load().generation}
-	c.message = &c.ack
+	c.reply.acknowledge(c.s.membership.Load().generation, 0)
 	return nil
 }
 
 // answerRounds answers with an Ack that says how many rounds of a shard have closed.
 func (c *call) answerRounds(e *entry) error {
-	c.ack = wire.Ack{Generation: c.s.membership.Load().generation, Revision: e.shard.Rounds()}
-	c.message = &c.ack
+	c.reply.acknowledge(c.s.membership.Load().generation, e.shard.Rounds())
 	return nil
 }
 
 // answer answers with a message and a payload, which the call holds until it is written.
 func (c *call) answer(m wire.Message, payload []byte) error {
-	c.message, c.payload[0], c.filled = m, payload, len(payload) > 0
-	if m == &c.value {
+	c.reply.give(m, payload)
+	if m == &c.reply.value {
 		c.spans.beginAnswer(c.s.cfg.Trace, len(payload))
 	}
 	return nil
@@ -218,5 +193,5 @@ func (c *call) checkSize(n int, size uint64) error {
 	case n == 0:
 		return nil
 	}
-	return c.beginLoading(n)
+	return c.claims.load(c.kind, &c.s.budget, n, c.s.limits.loading)
 }

@@ -79,6 +79,11 @@ var (
 	local  = limits{math.MaxInt, math.MaxInt, math.MaxInt64, math.MaxInt64, shard.MaxLength}
 )
 
+// wait returns how long a request that asks for millis may wait.
+func (c *Config) wait(millis uint32) time.Duration {
+	return min(time.Duration(millis)*time.Millisecond, c.MaxWait)
+}
+
 func (c Config) withDefaults() Config {
 	if c.MaxShards <= 0 {
 		c.MaxShards = 2 << 20

@@ -58,7 +58,7 @@ func (f *filledReports) send(k *replicator) {
 			m.Shards = append(m.Shards, wire.FilledShard{Key: r.at.key, Shard: r.at.index, Backup: r.assignment.other})
 		}
 		s := list[0].s
-		err := s.peers.Filled(k.ctx, m)
+		err := s.backups.peers.Filled(k.ctx, m)
 		if err == nil {
 			s.mu.Lock()
 			for i := range list {

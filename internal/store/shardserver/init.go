@@ -39,7 +39,7 @@ func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32)
 	}
 	at := shardID{m.Key, m.Shard}
 	var x assignment
-	if s.peers != nil {
+	if s.backups != nil {
 		if x, err = s.assignmentOf(ctx, at); err != nil {
 			return nil, false, err
 		}
@@ -104,7 +104,7 @@ func (s *Server) enter(at shardID, sh *shard.Shard, x assignment) *entry {
 	if x.other == 0 {
 		s.shardSynced(at, e)
 	} else {
-		s.replicator.notifyFill(replicated{s, at, e})
+		s.backups.replicator.notifyFill(replicated{s, at, e})
 	}
 	return e
 }
@@ -137,7 +137,7 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 		return c.answerRounds(e)
 	}
 	defer s.endAwait(at, a)
-	wait := s.wait(m.WaitMillis)
+	wait := s.cfg.wait(m.WaitMillis)
 	c.patience.set(wait)
 	defer c.patience.stop()
 	select {
@@ -171,24 +171,16 @@ func (s *Server) awaitEntry(at shardID) (*entry, *awaited, error) {
 			return e, nil, err
 		}
 	} else if s.placement != nil {
-		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
+		if x, ok := s.placement.assignmentOf(at, s.backups.peers.Rank()); ok && x.role != primary {
 			return nil, nil, refuse(wire.CodeMoved, "await of key %d shard %d: another server has this shard", at.key, at.index)
 		}
 	}
-	a := s.awaited[at]
-	if a == nil {
-		a = &awaited{created: make(chan struct{})}
-		s.awaited[at] = a
-	}
-	a.waiters++
-	return nil, a, nil
+	return nil, s.awaited.begin(at), nil
 }
 
-// endAwait ends one wait for a shard; the last one forgets it.
+// endAwait ends one wait for a shard.
 func (s *Server) endAwait(at shardID, a *awaited) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if a.waiters--; a.waiters == 0 && s.awaited[at] == a {
-		delete(s.awaited, at)
-	}
+	s.awaited.end(at, a)
 }

@@ -48,7 +48,7 @@ func (l *Local) CallNotify(ctx context.Context, sent func(), request, answer wir
 	err := c.serveLocal(ctx, sent, request, payload)
 	if err == nil {
 		var got []byte
-		if got, err = c.handOver(answer, dst); err == nil {
+		if got, err = c.reply.copyTo(c.kind, answer, dst); err == nil {
 			return got, nil
 		}
 	}
@@ -87,41 +87,4 @@ func (c *call) serveLocal(ctx context.Context, sent func(), request wire.Message
 	}
 	c.received()
 	return c.serve(ctx)
-}
-
-// handOver copies the answer and its payload, and returns the filled part of dst.
-func (c *call) handOver(answer wire.Message, dst []byte) ([]byte, error) {
-	ok := false
-	switch a := answer.(type) {
-	case *wire.Ack:
-		if ok = c.message == &c.ack; ok {
-			*a = c.ack
-		}
-	case *wire.Value:
-		if ok = c.message == &c.value; ok {
-			*a = c.value
-		}
-	case *wire.State:
-		if ok = c.message == &c.state; ok {
-			*a = c.state
-		}
-	case *wire.Rows:
-		if ok = c.message == &c.rows; ok {
-			*a = c.rows
-		}
-	case *wire.Usage:
-		if ok = c.message == &c.usage; ok {
-			*a = c.usage
-		}
-	}
-	if !ok {
-		return nil, refuse(wire.CodeInternal, "%v: the answer is a %v, want a %v", c.kind, c.message.Kind(), answer.Kind())
-	}
-	if !c.filled {
-		return nil, nil
-	}
-	if len(dst) < len(c.payload[0]) {
-		return nil, refuse(wire.CodeSize, "%v: got room for %d bytes, want %d", c.kind, len(dst), len(c.payload[0]))
-	}
-	return dst[:copy(dst, c.payload[0])], nil
 }

@@ -59,14 +59,14 @@ func (c *call) preparePushMany(n int) error {
 		return refuse(wire.CodeSize, "push many: got %d bytes of payload, want %d for %d pushes, at most %d", n, total, len(pushes), wire.MaxManyPayload)
 	}
 	// Senders that are not members share one count.
-	count := &c.s.budget.strangersMany
-	if w := c.s.membership.Load().workers[first.Node]; w != nil {
+	count, v := &c.s.budget.strangersMany, c.s.membership.Load()
+	if w := v.workers[first.Node]; w != nil {
 		count = w.many
 	}
 	if have, ok := c.many.begin(count, len(pushes), c.s.limits.many); !ok {
-		return refuse(wire.CodeBusy, "push many: %d pushes of %s are under way in such messages already, got %d, want at most %d", have, c.s.describe(first.Node), len(pushes), c.s.limits.many)
+		return refuse(wire.CodeBusy, "push many: %d pushes of %s are under way in such messages already, got %d, want at most %d", have, v.describe(first.Node), len(pushes), c.s.limits.many)
 	}
-	if err := c.beginLoading(n); err != nil {
+	if err := c.claims.load(c.kind, &c.s.budget, n, c.s.limits.loading); err != nil {
 		return err
 	}
 	c.many.calls = c.s.newCalls(c.many.calls[:0], len(pushes))
@@ -126,17 +126,17 @@ func (c *call) tryPushMany() (done bool) {
 		m.tried = true
 		var payload []byte
 		if c.data != nil {
-			payload = c.data.Bytes(int(c.loading.bytes))
+			payload = c.data.Bytes(int(c.claims.loading.bytes))
 		}
 		m.contribute(payload, c.arrived)
 		c.data.Release()
 		c.data = nil
-		c.loading.end()
+		c.claims.loading.end()
 	}
 	if m.waits() {
 		return false
 	}
-	c.message = m.answered(c.s)
+	c.reply.message = m.answered(c.s)
 	return true
 }
 
@@ -184,7 +184,7 @@ func (c *call) servePushMany(ctx context.Context) error {
 		}
 	}
 	early.Wait()
-	c.message = c.many.answered(c.s)
+	c.reply.message = c.many.answered(c.s)
 	return nil
 }
 
@@ -206,9 +206,9 @@ func (m *manyCall) answered(s *Server) wire.Message {
 			continue
 		}
 		if x.push.Answer {
-			a.Values = append(a.Values, x.value)
-			if x.filled {
-				m.payload = append(m.payload, x.payload[0])
+			a.Values = append(a.Values, x.reply.value)
+			if x.reply.filled {
+				m.payload = append(m.payload, x.reply.payload[0])
 			}
 		}
 	}

@@ -57,7 +57,7 @@ func (s *Server) newMembership(m wire.Membership, old *membership) *membership {
 		if n.Role != wire.RoleWorker || n.Counts() && n.Rank < 0 {
 			continue
 		}
-		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64), many: new(atomic.Int64), blame: s.blameOf(n)}
+		w := &worker{node: n.Node, rank: uint32(n.Rank), joins: !n.Counts(), host: n.Host, pid: n.PID, heard: new(atomic.Int64), many: new(atomic.Int64), blame: s.meter.blameOf(n.Node)}
 		if old != nil && old.workers[n.Node] != nil {
 			w.heard, w.many = old.workers[n.Node].heard, old.workers[n.Node].many
 		}
@@ -187,9 +187,6 @@ func (s *Server) ended() error {
 	defer s.mu.RUnlock()
 	return s.err
 }
-
-// describe names a node for messages.
-func (s *Server) describe(node uint64) string { return s.membership.Load().describe(node) }
 
 // describe names a node for messages.
 func (v *membership) describe(node uint64) string {

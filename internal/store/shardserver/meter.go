@@ -10,7 +10,6 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
 	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/shard"
-	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
 // A meter records what a server's shards measure: it is the Meter of each. But for collecting it
@@ -183,10 +182,10 @@ func (t *blameTable) newest(now int64) []telemetry.Blame {
 	return told
 }
 
-// blameOf gives the workers of a membership their blames.
-func (s *Server) blameOf(n *wire.Member) *blame {
-	if s.meter == nil {
+// blameOf returns the blame of a worker of the membership; nil if nothing is measured.
+func (m *meter) blameOf(node uint64) *blame {
+	if m == nil {
 		return nil
 	}
-	return s.meter.blames.of(n.Node)
+	return m.blames.of(node)
 }

@@ -11,7 +11,7 @@ import (
 // serveSetOptimizer sets mode and optimizer. The first request sets them; the same again changes
 // nothing.
 func (s *Server) serveSetOptimizer(m *wire.SetOptimizer) error {
-	by := s.describe(m.Node)
+	by := s.membership.Load().describe(m.Node)
 	if m.Mode < wire.ModeSync || m.Mode > wire.ModeAnyOrder {
 		return refuse(wire.CodeMalformed, "set optimizer: got mode %d, want %d (sync), %d (async) or %d (sync, sums in any order)", m.Mode, wire.ModeSync, wire.ModeAsync, wire.ModeAnyOrder)
 	}

@@ -13,26 +13,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Peers is what a server with backups needs of its membership in a job. The methods may be called
-// concurrently.
-type Peers interface {
-	// ID is this server's node, and Rank its rank, which may change with the membership.
-	ID() uint64
-	Rank() uint32
-
-	// Server returns the Caller to the server of a rank, which belongs to the Peers.
-	Server(rank uint32) (transport.Caller, error)
-
-	// Places asks the scheduler where the shards of keys are, beginning with key from. The answer
-	// is of one placement.
-	Places(ctx context.Context, from uint64) (wire.Places, error)
-
-	// Filled reports to the scheduler that backups have the whole state, or no longer have it. A
-	// refusal with CodeMoved says that another server is the backup or the primary of one of the
-	// shards now.
-	Filled(ctx context.Context, m wire.Filled) error
-}
-
 // An assignment is this server's role for one shard under one placement.
 type assignment struct {
 	number uint64
@@ -231,7 +211,16 @@ var ErrPlacement = errors.New("server: the placement of shards is not known")
 // Follow is SetMembership in a job that may have backups: it first reads the placement that belongs
 // to the membership. If that fails nothing has changed, and ErrPlacement is in the error's chain.
 func (s *Server) Follow(ctx context.Context, m wire.Membership) error {
-	p, err := s.readPlacement(ctx, &m)
+	if m.Placement == 0 || s.backups == nil {
+		return s.SetMembership(m)
+	}
+	s.mu.RLock()
+	have := s.placement
+	s.mu.RUnlock()
+	if have != nil && have.number == m.Placement {
+		return s.SetMembership(m)
+	}
+	p, err := s.backups.readPlacement(ctx, &m)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrPlacement, err)
 	}
@@ -244,15 +233,14 @@ func (v *membership) hasBackups() bool { return v.placement > 0 }
 // SetPeers gives the server access to the other servers; ctx bounds its requests to them. Without
 // it no shard has a backup. It must be called before the first request, and Close after the last.
 func (s *Server) SetPeers(ctx context.Context, peers Peers) {
-	s.peers = peers
-	s.replicator = newReplicator(ctx)
+	s.backups = &backups{peers: peers, replicator: newReplicator(ctx)}
 }
 
 // Close ends what the server does at the other servers; without peers that is nothing. It returns
 // when all of the server's goroutines have ended.
 func (s *Server) Close() {
-	if s.replicator != nil {
-		s.replicator.close()
+	if s.backups != nil {
+		s.backups.replicator.close()
 	}
 }
 
@@ -268,7 +256,7 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 		var x assignment
 		known := false
 		if p != nil {
-			x, known = p.assignmentOf(at, s.peers.Rank())
+			x, known = p.assignmentOf(at, s.backups.peers.Rank())
 			last = last || at.key < p.known()
 		}
 		s.mu.RUnlock()
@@ -278,12 +266,12 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 		if last {
 			return assignment{}, refuse(wire.CodeUnknownKey, "key %d shard %d has no server", at.key, at.index)
 		}
-		reading, mine := s.newKeys.join()
+		reading, mine := s.backups.newKeys.join()
 		if mine {
 			ctx, cancel := context.WithTimeout(ctx, s.cfg.CatchUp)
 			err := s.readNewKeys(ctx)
 			cancel()
-			s.newKeys.end(reading)
+			s.backups.newKeys.end(reading)
 			if err != nil {
 				return assignment{}, refuse(err.Code, "key %d shard %d: %s", at.key, at.index, err.Text)
 			}
@@ -300,32 +288,6 @@ func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, erro
 	}
 }
 
-// A newKeysRead makes requests that need the places of new keys share one question to the
-// scheduler.
-type newKeysRead struct {
-	mu sync.Mutex
-	// reading is closed when the question under way is answered. Nil: there is none.
-	reading chan struct{}
-}
-
-// join returns the question under way. If there is none the caller is to ask it (mine), and then to
-// call end.
-func (r *newKeysRead) join() (reading chan struct{}, mine bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if mine = r.reading == nil; mine {
-		r.reading = make(chan struct{})
-	}
-	return r.reading, mine
-}
-
-func (r *newKeysRead) end(reading chan struct{}) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.reading = nil
-	close(reading)
-}
-
 // readNewKeys asks the scheduler for the places of keys that the placement does not have yet.
 func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
 	s.mu.RLock()
@@ -334,7 +296,7 @@ func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
 		from = s.placement.known()
 	}
 	s.mu.RUnlock()
-	got, err := s.peers.Places(ctx, from)
+	got, err := s.backups.peers.Places(ctx, from)
 	if err != nil {
 		return &transport.Refusal{Code: wire.CodeUnavailable, Text: err.Error()}
 	}
@@ -347,35 +309,6 @@ func (s *Server) readNewKeys(ctx context.Context) *transport.Refusal {
 	return nil
 }
 
-// readPlacement reads the placement that belongs to a membership, before the server uses that
-// membership; nil if the placement is the same.
-func (s *Server) readPlacement(ctx context.Context, m *wire.Membership) (*placement, error) {
-	if m.Placement == 0 || s.peers == nil {
-		return nil, nil
-	}
-	s.mu.RLock()
-	have := s.placement
-	s.mu.RUnlock()
-	if have != nil && have.number == m.Placement {
-		return nil, nil
-	}
-	p := &placement{number: m.Placement, nodes: map[uint32]uint64{}}
-	for _, n := range m.Nodes {
-		if n.Role == wire.RoleServer && n.Rank >= 0 {
-			p.nodes[uint32(n.Rank)] = n.Node
-		}
-	}
-	got, err := s.peers.Places(ctx, 0)
-	if err != nil {
-		return nil, err
-	}
-	if got.Placement != m.Placement {
-		return nil, fmt.Errorf("server: places: got those of placement %d, want %d", got.Placement, m.Placement)
-	}
-	p.add(&got)
-	return p, nil
-}
-
 // setPlacement gives every shard its new assignment. The caller holds mu. It comes before the
 // membership of the same change, so that no worker of the new generation finds a shard that has not
 // been promoted.
@@ -383,7 +316,7 @@ func (s *Server) setPlacement(p *placement) {
 	s.placement, s.serves = p, 0
 	var over, without int
 	for at, e := range s.entries {
-		x, ok := p.assignmentOf(at, s.peers.Rank())
+		x, ok := p.assignmentOf(at, s.backups.peers.Rank())
 		if !ok {
 			x = assignment{number: p.number, role: elsewhere, rank: wire.NoServer}
 		}
@@ -407,11 +340,11 @@ func (s *Server) setPlacement(p *placement) {
 		}
 	}
 	for at, staged := range s.incoming {
-		if x, ok := p.assignmentOf(at, s.peers.Rank()); !ok || x.role != backup || x.other != staged.from {
+		if x, ok := p.assignmentOf(at, s.backups.peers.Rank()); !ok || x.role != backup || x.other != staged.from {
 			s.dropIncoming(at)
 		}
 	}
-	s.replicator.placementChanged()
+	s.backups.replicator.placementChanged()
 }
 
 // assign gives a shard a new assignment. promoted: this server was its backup; bare: it has no
@@ -455,7 +388,7 @@ func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool
 		if x.other == 0 {
 			s.shardSynced(at, e)
 		}
-		s.replicator.notifyFill(replicated{s, at, e})
+		s.backups.replicator.notifyFill(replicated{s, at, e})
 	}
 	return promoted, anew
 }
@@ -463,7 +396,7 @@ func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool
 // replicate makes the shard notify the replicator of closed rounds. The function is called under
 // the shard's mutex, so it hands the work to a goroutine and takes no lock of the server.
 func (s *Server) replicate(e *entry) {
-	e.shard.SetClosed(func() { s.replicator.notify(replicated{s, shardID{e.cfg.Key, e.cfg.Index}, e}) })
+	e.shard.SetClosed(func() { s.backups.replicator.notify(replicated{s, shardID{e.cfg.Key, e.cfg.Index}, e}) })
 }
 
 // shardSynced is setSynced, and wakes those who wait for a new shard. The caller holds mu.
@@ -481,10 +414,7 @@ func (s *Server) wakeWaiters(at shardID, e *entry) {
 		st.usable = true
 		st.mu.Unlock()
 	}
-	if a := s.awaited[at]; a != nil {
-		close(a.created)
-		delete(s.awaited, at)
-	}
+	s.awaited.wake(at)
 }
 
 // drop drops a shard. Waits for it end with err. The caller holds mu.
@@ -532,10 +462,10 @@ func (st *replicaState) stateReplaced() {
 // awaitStateCopied waits until the backup has a newly written state. Without that a Load that was
 // answered could be undone by the loss of one server.
 func (c *call) awaitStateCopied(ctx context.Context, e *entry) error {
-	if c.s.peers == nil || e.assignment().other == 0 {
+	if c.s.backups == nil || e.assignment().other == 0 {
 		return nil
 	}
-	c.s.replicator.notifyFill(replicated{c.s, shardID{e.cfg.Key, e.cfg.Index}, e})
+	c.s.backups.replicator.notifyFill(replicated{c.s, shardID{e.cfg.Key, e.cfg.Index}, e})
 	for {
 		if err := c.awaitSynced(ctx, e); err != nil {
 			return err
@@ -557,7 +487,7 @@ func (c *call) awaitStateCopied(ctx context.Context, e *entry) error {
 
 // awaitSynced waits until the shard's backup, if there is one, has the shard's state.
 func (c *call) awaitSynced(ctx context.Context, e *entry) error {
-	if c.s.peers == nil {
+	if c.s.backups == nil {
 		return nil
 	}
 	st := e.replica

@@ -31,7 +31,7 @@ func (c *call) preparePull(n int) (err error) {
 	if err := checkAnswerCodec(m.Codec); err != nil {
 		return err
 	}
-	return c.beginPull()
+	return c.claims.pull(&c.request, c.s.membership.Load(), c.s.pulls)
 }
 
 func (c *call) preparePullRows(n int) (err error) {
@@ -50,7 +50,7 @@ func (c *call) preparePullRows(n int) (err error) {
 	if size := 8 * m.Rows; uint64(n) != size {
 		return refuse(wire.CodeSize, "pull rows: %v: got %d bytes of payload, want %d for %d rows", cfg, n, size, m.Rows)
 	}
-	return c.beginPull()
+	return c.claims.pull(&c.request, c.s.membership.Load(), c.s.pulls)
 }
 
 func (c *call) servePull(ctx context.Context) error {
@@ -75,17 +75,17 @@ func (c *call) answerValue(ctx context.Context, want shard.Want, codec uint8, mi
 
 // answerVersion answers node with a Version, which the call then owns.
 func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
-	c.version = v
-	c.placed = c.lent.Loan != nil && c.lent.placed != 0 && c.lent.placed == v.Round()
+	c.reply.version = v
+	c.reply.placed = c.lent.Loan != nil && c.lent.placed != 0 && c.lent.placed == v.Round()
 	n := int(c.entry.cfg.Length)
 	missed, lead := c.entry.shard.HandTo(v, node)
-	c.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: c.entry.shard.CaughtOf(node), Limit: v.Limit(),
+	c.reply.value = wire.Value{Generation: v.Generation(), Round: v.Round(), Codec: codec, N: uint64(n), Missed: missed, Lead: lead, Caught: c.entry.shard.CaughtOf(node), Limit: v.Limit(),
 		Norms: v.Norms(), Weight: v.Weight(), Examples: v.Examples()}
 	b, err := v.Encoded(codec)
 	if err != nil {
 		return err
 	}
-	return c.answer(&c.value, b)
+	return c.answer(&c.reply.value, b)
 }
 
 func (c *call) servePullRows(ctx context.Context) error {
@@ -96,17 +96,17 @@ func (c *call) servePullRows(ctx context.Context) error {
 		rows = c.data.Int64s(int(m.Rows))
 	}
 	n := len(rows) * int(c.entry.cfg.RowLen)
-	c.out = c.s.pool.Get(4 * n)
+	c.reply.out = c.s.pool.Get(4 * n)
 	var round, generation uint64
 	err := shard.ErrAgain
 	for errors.Is(err, shard.ErrAgain) {
 		if _, err = c.await(ctx, want, m.WaitMillis); err == nil {
-			round, generation, err = c.entry.shard.PullRows(rows, c.out.Float32s(n))
+			round, generation, err = c.entry.shard.PullRows(rows, c.reply.out.Float32s(n))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	c.value = wire.Value{Generation: generation, Round: round, Codec: wire.CodecFloat32, N: uint64(n), Caught: c.entry.shard.CaughtOf(m.Node)}
-	return c.answer(&c.value, c.out.Bytes(4*n))
+	c.reply.value = wire.Value{Generation: generation, Round: round, Codec: wire.CodecFloat32, N: uint64(n), Caught: c.entry.shard.CaughtOf(m.Node)}
+	return c.answer(&c.reply.value, c.reply.out.Bytes(4*n))
 }

@@ -35,7 +35,7 @@ func (c *call) preparePush(n int) (err error) {
 			return err
 		}
 	}
-	return c.beginPush()
+	return c.claims.push(&c.request, c.s.membership.Load(), c.s.pushes)
 }
 
 func between(least, most int) string {
@@ -65,7 +65,7 @@ func (c *call) preparePushRows(n int) (err error) {
 	if size := m.Rows * (8 + 4*cfg.RowLen); uint64(n) != size {
 		return refuse(wire.CodeSize, "push rows: %v: got %d bytes of payload, want %d for %d rows of %d", cfg, n, size, m.Rows, cfg.RowLen)
 	}
-	return c.beginPush()
+	return c.claims.push(&c.request, c.s.membership.Load(), c.s.pushes)
 }
 
 func (c *call) servePush(ctx context.Context) error {
@@ -81,7 +81,7 @@ func (c *call) servePush(ctx context.Context) error {
 		}
 		return c.answerAck()
 	}
-	if err := c.beginPull(); err != nil {
+	if err := c.claims.pull(&c.request, c.s.membership.Load(), c.s.pulls); err != nil {
 		return err
 	}
 	return c.answerValue(ctx, wantAfter(m), m.AnswerCodec, m.WaitMillis)
@@ -162,7 +162,7 @@ func (c *call) heardFrom(contributors []wire.Contributor) {
 // accepted records that the shard owns the payload.
 func (c *call) accepted(round uint64) {
 	c.data, c.held = nil, true
-	c.pushing.end()
+	c.claims.pushing.end()
 	c.s.guardLog.flush(c.s.cfg.Logger)
 	for seen := c.s.rounds.Load(); round >= seen; seen = c.s.rounds.Load() {
 		c.s.rounds.CompareAndSwap(seen, round+1)
@@ -172,7 +172,7 @@ func (c *call) accepted(round uint64) {
 // backupLacks reports whether the backup lacks an asynchronous contribution, whose worker drops its
 // copy once it is acknowledged. In sync mode workers keep their copies until the round has closed.
 func (c *call) backupLacks() bool {
-	if c.s.peers == nil || !c.entry.shard.Async() {
+	if c.s.backups == nil || !c.entry.shard.Async() {
 		return false
 	}
 	_, pending := c.entry.shard.BackupStatus()

@@ -104,28 +104,49 @@ func (l *loading) end() {
 	}
 }
 
-// beginPush claims one of the sender's payloads at the shard.
-func (c *call) beginPush() error {
-	if c.pushing = c.entry.take(c.s.membership.Load(), payloads, c.origin.Node, c.s.pushes); !c.pushing.made() {
-		return refuse(wire.CodeBusy, "%v: %d pushes of %s to %v are under way already", c.kind, c.s.pushes, c.s.describe(c.origin.Node), c.entry.cfg)
+// claims are what a call takes of the budgets of its server and of its shard. All of them end with
+// the call, whatever becomes of it.
+type claims struct {
+	pushing, pulling claim
+	loading          loading
+	// reads is where the token of a read of state goes back to; nil: the call holds none.
+	reads chan struct{}
+}
+
+// push claims one of the sender's payloads at the shard, of which it may have most.
+func (x *claims) push(r *request, v *membership, most int) error {
+	if x.pushing = r.entry.take(v, payloads, r.origin.Node, most); !x.pushing.made() {
+		return refuse(wire.CodeBusy, "%v: %d pushes of %s to %v are under way already", r.kind, most, v.describe(r.origin.Node), r.entry.cfg)
 	}
 	return nil
 }
 
-// beginPull claims one of the sender's answers from the shard.
-func (c *call) beginPull() error {
-	if c.pulling = c.entry.take(c.s.membership.Load(), answers, c.origin.Node, c.s.pulls); !c.pulling.made() {
-		return refuse(wire.CodeBusy, "%v: %d pulls of %s from %v are under way already", c.kind, c.s.pulls, c.s.describe(c.origin.Node), c.entry.cfg)
+// pull claims one of the sender's answers from the shard, of which it may have most.
+func (x *claims) pull(r *request, v *membership, most int) error {
+	if x.pulling = r.entry.take(v, answers, r.origin.Node, most); !x.pulling.made() {
+		return refuse(wire.CodeBusy, "%v: %d pulls of %s from %v are under way already", r.kind, most, v.describe(r.origin.Node), r.entry.cfg)
 	}
 	return nil
 }
 
-// beginLoading counts a payload that no shard's quota counts.
-func (c *call) beginLoading(n int) error {
-	if have := c.s.budget.loading.Add(int64(n)); have > c.s.limits.loading {
-		c.s.budget.loading.Add(-int64(n))
-		return refuse(wire.CodeBusy, "%v: %d bytes of values are being received, want at most %d", c.kind, have, c.s.limits.loading)
+// load counts a payload of n bytes that no shard's quota counts. All of the server's senders
+// together may have most bytes.
+func (x *claims) load(kind wire.Kind, b *budget, n int, most int64) error {
+	if have := b.loading.Add(int64(n)); have > most {
+		b.loading.Add(-int64(n))
+		return refuse(wire.CodeBusy, "%v: %d bytes of values are being received, want at most %d", kind, have, most)
 	}
-	c.loading = loading{&c.s.budget.loading, int64(n)}
+	x.loading = loading{&b.loading, int64(n)}
 	return nil
+}
+
+// end gives back what is still claimed.
+func (x *claims) end() {
+	x.pushing.end()
+	x.pulling.end()
+	x.loading.end()
+	if x.reads != nil {
+		<-x.reads
+		x.reads = nil
+	}
 }

@@ -324,12 +324,12 @@ func (j *replication) number() uint64 {
 }
 
 func (s *Server) copyOf(e *entry, x assignment) wire.Copy {
-	return wire.Copy{Generation: s.membership.Load().generation, Node: s.peers.ID(), Placement: x.number, Key: e.cfg.Key, Shard: e.cfg.Index}
+	return wire.Copy{Generation: s.membership.Load().generation, Node: s.backups.peers.ID(), Placement: x.number, Key: e.cfg.Key, Shard: e.cfg.Index}
 }
 
 // send sends one request to the backup.
 func (j *replication) send(k *replicator, x assignment, m wire.Message, payload ...[]byte) error {
-	peer, err := j.s.peers.Server(x.rank)
+	peer, err := j.s.backups.peers.Server(x.rank)
 	if err != nil {
 		return err
 	}
@@ -433,7 +433,7 @@ func (r *replicated) syncedLocked(backupNumber uint64) {
 
 // reportFilled tells the scheduler whether the backup has the whole state.
 func (r *replicated) reportFilled(k *replicator, x assignment, ok bool) error {
-	return r.s.peers.Filled(k.ctx, wire.Filled{Placement: x.number, OK: ok,
+	return r.s.backups.peers.Filled(k.ctx, wire.Filled{Placement: x.number, OK: ok,
 		Shards: []wire.FilledShard{{Key: r.at.key, Shard: r.at.index, Backup: x.other}}})
 }
 

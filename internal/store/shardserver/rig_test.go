@@ -187,8 +187,8 @@ func (r *rig) wantTaken(values int64) {
 	if many != 0 {
 		r.t.Errorf("pushes in messages of many: got %d under way, want 0", many)
 	}
-	if len(r.s.reads) != 0 {
-		r.t.Errorf("states being read: got %d, want 0", len(r.s.reads))
+	if len(r.s.budget.reads) != 0 {
+		r.t.Errorf("states being read: got %d, want 0", len(r.s.budget.reads))
 	}
 	for at, e := range r.s.entries {
 		if len(e.shares) != 0 {

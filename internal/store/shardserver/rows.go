@@ -26,12 +26,12 @@ func (c *call) serveReadRows(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.out = st.Data
+	c.reply.out = st.Data
 	c.rows = wire.Rows{Generation: st.Generation, Round: st.Round, Total: uint64(st.Total), Rows: uint64(st.Rows), Config: st.Config, Slots: st.Slots}
 	if st.Data == nil {
 		return c.answer(&c.rows, nil)
 	}
-	return c.answer(&c.rows, c.out.Bytes(shard.OpenPayloadSize(st.Rows, int(c.entry.cfg.RowLen), len(st.Slots))))
+	return c.answer(&c.rows, c.reply.out.Bytes(shard.OpenPayloadSize(st.Rows, int(c.entry.cfg.RowLen), len(st.Slots))))
 }
 
 // prepareWriteRows checks the head of a WriteRows.

@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/shard"
@@ -27,8 +26,6 @@ type Server struct {
 	pool  *shard.Pool
 	// membership is replaced under mu.
 	membership atomic.Pointer[membership]
-	// reads holds a token for each ReadState under way.
-	reads chan struct{}
 
 	// rounds is the number of rounds that the busiest shard has been pushed to.
 	rounds atomic.Uint64
@@ -40,14 +37,11 @@ type Server struct {
 	panics   atomic.Int64
 	guardLog guardLog
 	profiles profiles
-	// lastExplained is when a wait was last explained in the log, on the clock.
-	lastExplained atomic.Int64
-	spare         spareCalls
+	waitLog  waitLog
+	spare    spareCalls
 
-	// peers is nil if no shard has a backup.
-	peers      Peers
-	newKeys    newKeysRead
-	replicator *replicator
+	// backups is nil if no shard has a backup.
+	backups *backups
 
 	// done is closed by Fail.
 	done chan struct{}
@@ -61,15 +55,9 @@ type Server struct {
 	incoming incomingShards
 	// placement is nil if no shard has a backup.
 	placement *placement
-	awaited   map[shardID]*awaited
+	awaited   awaitTable
 	settings  settings
 	err       error
-}
-
-// An awaited is a shard that does not exist yet, and for which requests wait.
-type awaited struct {
-	created chan struct{}
-	waiters int
 }
 
 // New returns a Server without shards and members. It starts no goroutine.
@@ -82,11 +70,11 @@ func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
 		limits:   l,
 		clock:    newClock(cfg.Trace),
 		pool:     pool,
-		reads:    make(chan struct{}, maxStateReads),
+		budget:   newBudget(),
 		done:     make(chan struct{}),
 		entries:  entries{},
 		incoming: incomingShards{},
-		awaited:  map[shardID]*awaited{},
+		awaited:  awaitTable{},
 	}
 	s.measure()
 	s.host = shard.Host{Pool: pool, Grow: func(bytes int64) error { return s.budget.reserve(bytes, cfg.MaxBytes) }, Caught: func(cfg *shard.Config, x shard.Caught) { s.guardLog.record(cfg, s.membership.Load(), x) }}
@@ -231,14 +219,9 @@ func (s *Server) find(o *wire.Origin) (*entry, error) {
 		return nil, s.err
 	}
 	if s.placement != nil {
-		if x, ok := s.placement.assignmentOf(at, uint32(s.peers.Rank())); ok && x.role != primary {
+		if x, ok := s.placement.assignmentOf(at, s.backups.peers.Rank()); ok && x.role != primary {
 			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.placement.serverOf(at))
 		}
 	}
 	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
-}
-
-// wait returns how long a request that asks for millis may wait.
-func (s *Server) wait(millis uint32) time.Duration {
-	return min(time.Duration(millis)*time.Millisecond, s.cfg.MaxWait)
 }

@@ -32,9 +32,9 @@ func (c *call) serveReadState(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.out = st.Values
+	c.reply.out = st.Values
 	c.state = wire.State{Generation: st.Generation, Round: st.Round, N: cfg.Length, Config: st.Config, Slots: st.Slots}
-	return c.answer(&c.state, c.out.Bytes(4*int(cfg.Length)*(1+len(st.Slots))))
+	return c.answer(&c.state, c.reply.out.Bytes(4*int(cfg.Length)*(1+len(st.Slots))))
 }
 
 // awaitRound waits until this many rounds have closed.
@@ -51,16 +51,16 @@ func (c *call) awaitRound(ctx context.Context, node, round uint64, millis uint32
 func (c *call) beginRead(ctx context.Context, millis uint32) error {
 	s := c.s
 	select {
-	case s.reads <- struct{}{}:
-		c.reading = true
+	case s.budget.reads <- struct{}{}:
+		c.claims.reads = s.budget.reads
 		return nil
 	default:
 	}
-	c.patience.set(s.wait(millis) - c.patience.waited())
+	c.patience.set(s.cfg.wait(millis) - c.patience.waited())
 	select {
-	case s.reads <- struct{}{}:
+	case s.budget.reads <- struct{}{}:
 		c.patience.stop()
-		c.reading = true
+		c.claims.reads = s.budget.reads
 		return nil
 	case <-ctx.Done():
 		c.patience.stop()
@@ -69,7 +69,7 @@ func (c *call) beginRead(ctx context.Context, millis uint32) error {
 		c.patience.stop()
 		return s.ended()
 	case <-c.patience.timer.C:
-		return refuse(wire.CodeTimeout, "%v: %v: waited %v while %d other states were read", c.kind, c.entry.cfg, s.wait(millis), maxStateReads)
+		return refuse(wire.CodeTimeout, "%v: %v: waited %v while %d other states were read", c.kind, c.entry.cfg, s.cfg.wait(millis), maxStateReads)
 	}
 }
 

@@ -53,7 +53,7 @@ func (c *call) received() {
 		if c.kind == wire.KindPushRows {
 			round = c.pushRows.Round
 		}
-		c.endSpan(trace.Receive, c.spans.receive, round)
+		c.spans.end(c.s.cfg.Trace, trace.Receive, &c.request, round)
 	}
 	c.spans.receive = 0
 }
@@ -72,12 +72,16 @@ func (c *call) answered() {
 	case wire.KindPullRows:
 		round = trace.Wanted(c.pullRows.Round, c.pullRows.Seq)
 	}
-	c.endSpan(trace.Answer, c.spans.answer, round)
+	c.spans.end(c.s.cfg.Trace, trace.Answer, &c.request, round)
 	c.spans.answer = 0
 }
 
-func (c *call) endSpan(kind trace.Kind, begin int64, round uint64) {
-	r := c.s.cfg.Trace
-	r.Add(trace.Span{Kind: kind, Begin: begin, End: r.Now(), Peer: c.origin.Node, Bytes: uint64(c.spans.bytes),
-		Key: r.Name(c.entry.cfg.Name), Shard: c.entry.cfg.Index, Round: round})
+// end records the span of a kind, Receive or Answer, which has begun.
+func (x *callSpans) end(r *trace.Recorder, kind trace.Kind, of *request, round uint64) {
+	begin := x.receive
+	if kind == trace.Answer {
+		begin = x.answer
+	}
+	r.Add(trace.Span{Kind: kind, Begin: begin, End: r.Now(), Peer: of.origin.Node, Bytes: uint64(x.bytes),
+		Key: r.Name(of.entry.cfg.Name), Shard: of.entry.cfg.Index, Round: round})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/joblog"
@@ -21,7 +22,7 @@ func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shar
 	c.s.meter.wait(1)
 	defer c.s.meter.wait(-1)
 	c.patience.begin()
-	left := c.s.wait(millis) - c.patience.waited()
+	left := c.s.cfg.wait(millis) - c.patience.waited()
 	explain := left > c.s.cfg.ExplainAfter
 	if explain {
 		c.patience.set(c.s.cfg.ExplainAfter)
@@ -43,8 +44,8 @@ func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shar
 				w.Cancel()
 				return nil, err
 			}
-			c.s.explain(c, want)
-			left := c.s.wait(millis) - c.patience.waited()
+			c.explain(want)
+			left := c.s.cfg.wait(millis) - c.patience.waited()
 			explain = left > 2*c.s.cfg.ExplainAfter
 			if explain {
 				left = 2 * c.s.cfg.ExplainAfter
@@ -57,18 +58,19 @@ func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shar
 // waiting says whom the call waits for: pull of key "w" shard 0 by worker 0 on a (...) has waited 5
 // s for round 3: worker 1 on b (node 2, pid 7) has contributed to 2, was last heard from 6 s ago.
 func (c *call) waiting(want shard.Want) string {
-	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, c.s.describe(c.origin.Node), rounded(c.patience.waited()))
+	v := c.s.membership.Load()
+	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, v.describe(c.origin.Node), rounded(c.patience.waited()))
 	if want.Staleness == shard.NoBound || want.Seq == 0 {
 		text += fmt.Sprintf(" for %d rounds", want.Round)
 	}
-	if late := c.s.laggards(c.entry.shard.Laggards(want)); late != "" {
+	if late := v.laggards(c.entry.shard.Laggards(want), c.s.clock.now()); late != "" {
 		text += ": " + late
 	}
 	return text
 }
 
-// laggards names workers that a call waits for; empty: none.
-func (s *Server) laggards(late []shard.Laggard) string {
+// laggards names workers that a call waits for at a time; empty: none.
+func (v *membership) laggards(late []shard.Laggard, now int64) string {
 	var b strings.Builder
 	for i, l := range late {
 		if i > 0 {
@@ -78,10 +80,10 @@ func (s *Server) laggards(late []shard.Laggard) string {
 			fmt.Fprintf(&b, "and %d more", len(late)-i)
 			break
 		}
-		fmt.Fprintf(&b, "%s has contributed %d times", s.describe(l.Node), l.Done)
-		if w := s.membership.Load().workers[l.Node]; w != nil {
+		fmt.Fprintf(&b, "%s has contributed %d times", v.describe(l.Node), l.Done)
+		if w := v.workers[l.Node]; w != nil {
 			if heard := w.heard.Load(); heard != 0 {
-				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(s.clock.now()-heard)))
+				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(now-heard)))
 			} else {
 				b.WriteString(", was never heard from")
 			}
@@ -97,12 +99,24 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(100 * time.Millisecond)
 }
 
-// explain logs whom a call waits for: one line in ExplainAfter, whatever the number of waiting
-// calls.
-func (s *Server) explain(c *call, want shard.Want) {
-	now, last := s.clock.now(), s.lastExplained.Load()
-	if time.Duration(now-last) < s.cfg.ExplainAfter || !s.lastExplained.CompareAndSwap(last, now) {
-		return
+// explain logs whom a call waits for, if a line is due.
+func (c *call) explain(want shard.Want) {
+	s, now := c.s, c.s.clock.now()
+	if s.waitLog.due(now, s.cfg.ExplainAfter) {
+		late := s.membership.Load().laggards(c.entry.shard.Laggards(want), now)
+		s.cfg.Logger.Warn("server: "+c.waiting(want), joblog.Waiting.With("waiting_for", late))
 	}
-	s.cfg.Logger.Warn("server: "+c.waiting(want), joblog.Waiting.With("waiting_for", s.laggards(c.entry.shard.Laggards(want))))
+}
+
+// A waitLog lets one line about waits into the log at a time, whatever the number of waiting calls.
+type waitLog struct {
+	// last is when the newest line was written, on the server's clock.
+	last atomic.Int64
+}
+
+// due reports whether a line may be written now, the only one for so long. Of several callers at a
+// time one gets true.
+func (x *waitLog) due(now int64, every time.Duration) bool {
+	last := x.last.Load()
+	return time.Duration(now-last) >= every && x.last.CompareAndSwap(last, now)
 }
