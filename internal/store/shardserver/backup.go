@@ -9,26 +9,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// An incomingShard is a shard that its primary is copying to this server, its new backup.
-type incomingShard struct {
-	shard *shard.Shard
-	// cfg is the shard's.
-	cfg *shard.Config
-	// from is the primary's node, and number that of the fill.
-	from, number uint64
-	// base, config, mode and guard are the job's, for a server that no worker has sent them.
-	base, config string
-	mode         uint8
-	guard        *shard.Guard
-	// bytes is what the shard takes of the server's memory.
-	bytes int64
-	// of is the membership whose members the shard has.
-	of *membership
-}
-
-// incomingShards are the shards that are being copied to a server.
-type incomingShards map[shardID]*incomingShard
-
 // leftOf returns counts by node in the order of the nodes.
 func leftOf(left map[uint64]uint64) (list []wire.NodeCount) {
 	for node, count := range left {
@@ -104,13 +84,6 @@ func (c *call) prepareReplicate(n int) error {
 		return err
 	}
 	return c.checkSize(n, size)
-}
-
-// entryOf returns the shard that a primary copies, or nil.
-func (s *Server) entryOf(m *wire.Copy) *entry {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.entries[shardID{m.Key, m.Shard}]
 }
 
 // serveReplicate applies a round that has closed at the primary.
@@ -246,55 +219,12 @@ func snapshotOf(m *wire.Fill) (*shard.Snapshot, error) {
 	return x, nil
 }
 
-// fillWhole gives an incoming shard its arrays, of whole values together, which its Fill has
-// brought.
-func (x *incomingShard) fillWhole(data *shard.Buffer, whole, arrays int) error {
-	n := int(x.cfg.Length)
-	if x.cfg.Form == wire.FormOpen || whole != arrays*n {
-		return refuse(wire.CodeSize, "fill: %v: got %d values, want %d arrays", x.cfg, whole, arrays)
-	}
-	values := data.Float32s(whole)
-	for i := range arrays {
-		if err := x.shard.WriteFill(i, 0, values[i*n:(i+1)*n]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fillPart gives an incoming shard a part of an array, or some rows.
-func (x *incomingShard) fillPart(m *wire.FillPart, data *shard.Buffer) error {
-	switch {
-	case m.Count == 0:
-		return nil
-	case x.cfg.Form == wire.FormOpen:
-		return x.shard.WriteFillRows(int(m.Count), data)
-	}
-	return x.shard.WriteFill(int(m.Array), int(min(m.From, shard.MaxLength)), data.Float32s(int(m.Count)))
-}
-
-// dropIncoming drops an incoming shard. The caller holds mu.
-func (s *Server) dropIncoming(at shardID) {
-	x := s.incoming[at]
-	delete(s.incoming, at)
-	x.shard.Forget(refuse(wire.CodeMoved, "%v is being filled again", x.cfg))
-	s.budget.bytes.Add(-x.bytes)
-}
-
 // fillSize returns the size of the payload of a Fill.
 func fillSize(m *wire.Fill) (uint64, error) {
 	if m.Whole > smallFill {
 		return 0, refuse(wire.CodeSize, "fill: key %d shard %d: got %d values in one message, want at most %d", m.Key, m.Shard, m.Whole, smallFill)
 	}
 	return 4 * uint64(m.Whole), nil
-}
-
-// of returns the incoming shard of a FillPart, or nil if its fill has not begun or was given up.
-func (all incomingShards) of(m *wire.FillPart) *incomingShard {
-	if x := all[shardID{m.Key, m.Shard}]; x != nil && x.number == m.Number && x.from == m.Node {
-		return x
-	}
-	return nil
 }
 
 // noFill refuses a FillPart without an incoming shard.
@@ -342,16 +272,6 @@ func (s *Server) serveFillPart(ctx context.Context, m *wire.FillPart, data *shar
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.install(at, x)
-}
-
-// filledBy reports whether a fill of a primary has made this shard.
-func (e *entry) filledBy(node, number uint64) bool {
-	if e.replica == nil {
-		return false
-	}
-	e.replica.mu.Lock()
-	defer e.replica.mu.Unlock()
-	return e.replica.from == node && e.replica.filled == number
 }
 
 // install makes an incoming shard this server's backup of it. The caller holds mu.

@@ -1,10 +1,9 @@
 package shardserver
 
 import (
-	"context"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/store/identity"
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -48,15 +47,6 @@ type call struct {
 	patience patience
 }
 
-// A request says what a call is about.
-type request struct {
-	kind wire.Kind
-	// origin is the sender, in the head; nil for requests of other servers.
-	origin *wire.Origin
-	// entry is the shard, if requests of this kind name one.
-	entry *entry
-}
-
 // otherMessages are the heads of requests that come seldom, and their answers. They are apart,
 // because many pushes of small keys may be under way.
 type otherMessages struct {
@@ -90,7 +80,7 @@ func (c *call) finish() {
 		c.many = nil
 	}
 	c.end()
-	c.s.spare.keep(c)
+	c.s.spare.Keep(c)
 }
 
 // end is finish, and leaves the call to its owner. Each thing is given back once: what has gone to
@@ -145,35 +135,6 @@ func (c *call) answer(m wire.Message, payload []byte) error {
 	return nil
 }
 
-// prepare decodes the head and checks all that can be checked before memory is allocated for a
-// payload of n bytes. A peer that has proved nothing but its secret may say any n; so quotas are
-// taken here, too, and a request beyond them is refused while its payload is still in the socket.
-func (c *call) prepare(r *transport.Request, n int) error {
-	x := serviceOf(r.Kind)
-	if x == nil {
-		return refuse(wire.CodeUnsupported, "got a %v, which servers do not answer", r.Kind)
-	}
-	if x.from == otherServers && r.Peer != "" && r.Peer != identity.Server {
-		return refuse(wire.CodeUnauthorised, "a %s may not ask for a %v", r.Peer, r.Kind)
-	}
-	if err := wire.DecodeHead(x.head(c), r.Head); err != nil {
-		return err
-	}
-	c.kind = r.Kind
-	return x.prepare(c, n)
-}
-
-// serve makes the answer of a call that was prepared.
-func (c *call) serve(ctx context.Context) error {
-	x := serviceOf(c.kind)
-	if x.from != otherServers {
-		if err := c.s.admit(ctx, c, x.from); err != nil {
-			return err
-		}
-	}
-	return x.serve(c, ctx)
-}
-
 // others returns the heads of requests that come seldom.
 func (c *call) others() *otherMessages {
 	if c.otherMessages == nil {
@@ -194,4 +155,63 @@ func (c *call) checkSize(n int, size uint64) error {
 		return nil
 	}
 	return c.claims.load(c.kind, &c.s.budget, n, c.s.limits.loading)
+}
+
+// received ends the span of a contribution. Those of a PushMany have come together.
+func (c *call) received() {
+	if c.spans.receive == 0 {
+		return
+	}
+	if c.kind == wire.KindPushMany {
+		c.many.received(c.spans.receive)
+	} else {
+		round := c.push.Round
+		if c.kind == wire.KindPushRows {
+			round = c.pushRows.Round
+		}
+		c.spans.end(c.s.cfg.Trace, trace.Receive, &c.request, round)
+	}
+	c.spans.receive = 0
+}
+
+// answered ends the span of a value.
+func (c *call) answered() {
+	if c.spans.answer == 0 {
+		return
+	}
+	round := uint64(0)
+	switch c.kind {
+	case wire.KindPush:
+		round = c.push.Round + 1
+	case wire.KindPull:
+		round = trace.Wanted(c.pull.Round, c.pull.Seq)
+	case wire.KindPullRows:
+		round = trace.Wanted(c.pullRows.Round, c.pullRows.Seq)
+	}
+	c.spans.end(c.s.cfg.Trace, trace.Answer, &c.request, round)
+	c.spans.answer = 0
+}
+
+// newCall returns an empty call.
+func (s *Server) newCall() *call {
+	if c := s.spare.Take(); c != nil {
+		return c
+	}
+	return makeCall(s)
+}
+
+// newCalls appends n empty calls to list.
+func (s *Server) newCalls(list []*call, n int) []*call {
+	had := len(list)
+	list = s.spare.TakeMany(list, n)
+	for len(list) < had+n {
+		list = append(list, makeCall(s))
+	}
+	return list
+}
+
+func makeCall(s *Server) *call {
+	c := &call{s: s}
+	c.release = c.finish
+	return c
 }

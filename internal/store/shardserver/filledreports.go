@@ -1,6 +1,7 @@
 package shardserver
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -27,26 +28,19 @@ type filledReport struct {
 // maxReported bounds the shards of one message: 20 bytes each.
 const maxReported = 2048
 
-// report tells the scheduler that the backup of a shard has the whole state, and then ends the
-// waits for that. It does not block.
-func (f *filledReports) report(k *replicator, r filledReport) {
+// add adds the report that the backup of a shard has the whole state. first says that no goroutine
+// sends reports: the caller is to start one, with send.
+func (f *filledReports) add(r filledReport) (first bool) {
 	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.waiting = append(f.waiting, r)
-	first := !f.sending
+	first = !f.sending
 	f.sending = true
-	f.mu.Unlock()
-	if !first {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if !k.ended {
-		k.work.Go(func() { f.send(k) })
-	}
+	return first
 }
 
-// send sends what waits, until nothing does.
-func (f *filledReports) send(k *replicator) {
+// send sends what waits, until nothing does, and ends the waits for what was reported.
+func (f *filledReports) send(ctx context.Context) {
 	for {
 		list := f.take()
 		if len(list) == 0 {
@@ -58,7 +52,7 @@ func (f *filledReports) send(k *replicator) {
 			m.Shards = append(m.Shards, wire.FilledShard{Key: r.at.key, Shard: r.at.index, Backup: r.assignment.other})
 		}
 		s := list[0].s
-		err := s.backups.peers.Filled(k.ctx, m)
+		err := s.backups.peers.Filled(ctx, m)
 		if err == nil {
 			s.mu.Lock()
 			for i := range list {
@@ -71,12 +65,12 @@ func (f *filledReports) send(k *replicator) {
 			r, err := &list[i], err
 			if hasMoved(err) && len(list) > 1 {
 				// One of the shards has moved: each is reported by itself.
-				err = r.reportFilled(k, r.assignment, true)
+				err = r.reportFilled(ctx, r.assignment, true)
 			}
 			switch {
 			case err == nil:
 				r.synced(r.backupNumber)
-			case k.ctx.Err() == nil:
+			case ctx.Err() == nil:
 				s.cfg.Logger.Warn("server: report a filled backup", "shard", r.e.cfg.String(), "backup", r.assignment.rank, "err", err)
 			}
 		}

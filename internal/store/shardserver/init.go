@@ -157,30 +157,3 @@ func (c *call) serveAwaitShard(ctx context.Context) error {
 		return refuse(wire.CodeTimeout, "await of key %d shard %d: rank 0 has not initialised it for %v", m.Key, m.Shard, wait)
 	}
 }
-
-// awaitEntry returns a shard that workers may use or, if there is none yet, what to wait for until
-// endAwait.
-func (s *Server) awaitEntry(at shardID) (*entry, *awaited, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return nil, nil, s.err
-	}
-	if e := s.entries[at]; e != nil {
-		if err := e.checkUsable(); err == nil || e.assignment().role != primary {
-			return e, nil, err
-		}
-	} else if s.placement != nil {
-		if x, ok := s.placement.assignmentOf(at, s.backups.peers.Rank()); ok && x.role != primary {
-			return nil, nil, refuse(wire.CodeMoved, "await of key %d shard %d: another server has this shard", at.key, at.index)
-		}
-	}
-	return nil, s.awaited.begin(at), nil
-}
-
-// endAwait ends one wait for a shard.
-func (s *Server) endAwait(at shardID, a *awaited) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.awaited.end(at, a)
-}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/store/freelist"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -229,11 +230,11 @@ func refusedPush(i int, err error) wire.RefusedPush {
 
 // finish ends the calls of the pushes, and recycles them together. It returns whether the memory of
 // the message is kept for the next one.
-func (m *manyCall) finish(spare *spareCalls) (kept bool) {
+func (m *manyCall) finish(spare *freelist.List[call]) (kept bool) {
 	for _, x := range m.calls {
 		x.end()
 	}
-	spare.keep(m.calls...)
+	spare.KeepMany(m.calls)
 	m.pushes.end()
 	if cap(m.head.Pushes) > keepPushes {
 		return false

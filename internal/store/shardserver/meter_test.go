@@ -203,9 +203,9 @@ func TestRecordsHaveTheBlamesThatGrewMost(t *testing.T) {
 			t.Errorf("worker %d: %v was told last, want it to be at most some records old", node, b)
 		}
 	}
-	v := &membership{workers: map[uint64]*worker{slow: {}}}
-	table.leave(v, 5)
-	table.leave(v, 6+forgetBlame)
+	isMember := func(node uint64) bool { return node == slow }
+	table.leave(isMember, 5)
+	table.leave(isMember, 6+forgetBlame)
 	if len(table.nodes) != 1 {
 		t.Errorf("%d workers are known, want 1: the others have left", len(table.nodes))
 	}

@@ -168,25 +168,3 @@ func (c *call) accepted(round uint64) {
 		c.s.rounds.CompareAndSwap(seen, round+1)
 	}
 }
-
-// backupLacks reports whether the backup lacks an asynchronous contribution, whose worker drops its
-// copy once it is acknowledged. In sync mode workers keep their copies until the round has closed.
-func (c *call) backupLacks() bool {
-	if c.s.backups == nil || !c.entry.shard.Async() {
-		return false
-	}
-	_, pending := c.entry.shard.BackupStatus()
-	return pending
-}
-
-// awaitBackup waits until the backup has an asynchronous contribution.
-func (c *call) awaitBackup(ctx context.Context, node, seq uint64, millis uint32) error {
-	if !c.backupLacks() {
-		return nil
-	}
-	v, err := c.await(ctx, shard.Want{Node: node, Seq: seq, Staleness: shard.NoBound}, millis)
-	if v != nil {
-		v.Release()
-	}
-	return err
-}

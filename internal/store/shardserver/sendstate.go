@@ -14,32 +14,40 @@ const partValues = 1 << 20
 // A fill is one copy of a shard's state to its backup, while no round of the shard closes. Its
 // errors end it; the next one begins anew, under a higher number.
 type fill struct {
-	*replication
-	k    *replicator
-	x    assignment
+	shard *shard.Shard
+	cfg   *shard.Config
+	pool  *shard.Pool
+	// send sends one message to the backup, and copyOf says between whom, at the time of the message.
+	send   func(m wire.Message, payload ...[]byte) error
+	copyOf func() wire.Copy
+	// base returns the job's optimizer. It is asked after the fill has begun, so that it is not older
+	// than the state.
+	base func() string
+
+	number uint64
+	// part is reused for each message after the first.
 	part wire.FillPart
 	// arrays is the number of arrays of the state.
 	arrays int
 }
 
-// sendState sends a snapshot and its arrays to the backup.
-func (j *replication) sendState(k *replicator, x assignment, number uint64) error {
-	snap, err := j.e.shard.BeginFill()
+// run sends a snapshot and its arrays. It describes them in m, which is reused.
+func (f *fill) run(m *wire.Fill) error {
+	snap, err := f.shard.BeginFill()
 	if err != nil {
 		return err
 	}
-	m := &j.state
-	if err := j.describe(m, &snap); err != nil {
+	if err := describeFill(m, &snap, f.cfg); err != nil {
 		return err
 	}
-	m.Copy, m.Number = j.s.copyOf(j.e, x), number
-	f := &fill{replication: j, k: k, x: x, part: wire.FillPart{Number: number}, arrays: snap.Arrays()}
-	open := j.e.cfg.Form == wire.FormOpen
-	if whole := uint64(f.arrays) * j.e.cfg.Length; !open && whole > 0 && whole <= smallFill {
+	m.Copy, m.Number, m.Base = f.copyOf(), f.number, f.base()
+	f.part, f.arrays = wire.FillPart{Number: f.number}, snap.Arrays()
+	open := f.cfg.Form == wire.FormOpen
+	if whole := uint64(f.arrays) * f.cfg.Length; !open && whole > 0 && whole <= smallFill {
 		m.Whole = uint32(whole)
 		return f.sendWhole(m, int(whole))
 	}
-	if err := j.send(k, x, m); err != nil {
+	if err := f.send(m); err != nil {
 		return err
 	}
 	if open {
@@ -48,9 +56,8 @@ func (j *replication) sendState(k *replicator, x assignment, number uint64) erro
 	return f.sendArrays()
 }
 
-// describe makes the Fill of a snapshot, but for its Copy and Number.
-func (j *replication) describe(m *wire.Fill, snap *shard.Snapshot) (err error) {
-	cfg, s := j.e.cfg, j.s
+// describeFill makes the Fill of a snapshot, but for its Copy, Number and Base.
+func describeFill(m *wire.Fill, snap *shard.Snapshot, cfg *shard.Config) (err error) {
 	*m = wire.Fill{Members: m.Members[:0], Round: snap.Round, Closed: snap.Generation, Mode: snap.Mode, Rows: snap.Rows,
 		Pushed: snap.Pushed, AnySeq: snap.AnySeq, Config: snap.Config, Slots: snap.Slots, Counted: snap.Counted,
 		Newest: snap.Newest, Weight: snap.Weight, Kept: snap.Kept, KeptRound: snap.KeptRound, KeptWeight: snap.KeptWeight, Examples: snap.Examples}
@@ -59,11 +66,6 @@ func (j *replication) describe(m *wire.Fill, snap *shard.Snapshot) (err error) {
 	if m.Init.Table, err = cfg.TableOf().Encode(); err != nil {
 		return err
 	}
-	s.mu.RLock()
-	if s.settings.opt != nil {
-		m.Base = encoded(s.settings.base)
-	}
-	s.mu.RUnlock()
 	for _, w := range snap.Members {
 		m.Members = append(m.Members, wire.FillMember{Node: w.Node, LastSeq: w.LastSeq, Base: w.Base, Examples: w.Examples, Known: w.Known, Newest: w.Newest, Weight: w.Weight,
 			Caught: w.Caught})
@@ -80,36 +82,36 @@ func (j *replication) describe(m *wire.Fill, snap *shard.Snapshot) (err error) {
 
 // replaced is why a fill ends when a Load has replaced the state.
 func (f *fill) replaced() error {
-	return fmt.Errorf("server: fill of %v: its state was replaced meanwhile", f.e.cfg)
+	return fmt.Errorf("server: fill of %v: its state was replaced meanwhile", f.cfg)
 }
 
 // sendWhole sends a Fill with all arrays of a small shard.
 func (f *fill) sendWhole(m *wire.Fill, whole int) error {
-	buffer, n := f.s.pool.Get(4*whole), int(f.e.cfg.Length)
+	buffer, n := f.pool.Get(4*whole), int(f.cfg.Length)
 	defer buffer.Release()
 	values := buffer.Float32s(whole)
 	for array := range f.arrays {
-		if !f.e.shard.ReadFill(array, 0, values[array*n:(array+1)*n]) {
+		if !f.shard.ReadFill(array, 0, values[array*n:(array+1)*n]) {
 			return f.replaced()
 		}
 	}
-	return f.send(f.k, f.x, m, buffer.Bytes(4*whole))
+	return f.send(m, buffer.Bytes(4*whole))
 }
 
 // sendPart sends the part that is described.
 func (f *fill) sendPart(payload []byte) error {
-	f.part.Copy = f.s.copyOf(f.e, f.x)
-	return f.send(f.k, f.x, &f.part, payload)
+	f.part.Copy = f.copyOf()
+	return f.send(&f.part, payload)
 }
 
 // sendRows sends so many rows of an open vocabulary. Without any it sends an empty last part.
 func (f *fill) sendRows(rows uint64) error {
-	rowLen, part := int(f.e.cfg.RowLen), &f.part
+	rowLen, part := int(f.cfg.RowLen), &f.part
 	each := max(1, partValues/(2+rowLen*f.arrays))
 	for {
 		part.Count = min(uint64(each), rows-part.From)
 		part.Last = part.From+part.Count == rows
-		st, ok := f.e.shard.ReadFillRows(part.From, part.Count)
+		st, ok := f.shard.ReadFillRows(part.From, part.Count)
 		if !ok || uint64(st.Rows) != part.Count {
 			st.Data.Release()
 			return f.replaced()
@@ -130,15 +132,15 @@ func (f *fill) sendRows(rows uint64) error {
 // sendArrays sends the arrays one after the other. An array without values is an empty part, so
 // that there is a last one.
 func (f *fill) sendArrays() error {
-	length, part := f.e.cfg.Length, &f.part
-	buffer := f.s.pool.Get(4 * int(min(length, partValues)))
+	length, part := f.cfg.Length, &f.part
+	buffer := f.pool.Get(4 * int(min(length, partValues)))
 	defer buffer.Release()
 	for array := range f.arrays {
 		part.Array, part.From = uint32(array), 0
 		for first := true; first || part.From < length; first = false {
 			part.Count = min(partValues, length-part.From)
 			part.Last = array == f.arrays-1 && part.From+part.Count == length
-			if !f.e.shard.ReadFill(array, int(part.From), buffer.Float32s(int(part.Count))) {
+			if !f.shard.ReadFill(array, int(part.From), buffer.Float32s(int(part.Count))) {
 				return f.replaced()
 			}
 			if err := f.sendPart(buffer.Bytes(4 * int(part.Count))); err != nil {

@@ -1,14 +1,11 @@
 package shardserver
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
-	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"github.com/paragon-train/paragon/internal/store/freelist"
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -38,7 +35,7 @@ type Server struct {
 	guardLog guardLog
 	profiles profiles
 	waitLog  waitLog
-	spare    spareCalls
+	spare    freelist.List[call]
 
 	// backups is nil if no shard has a backup.
 	backups *backups
@@ -81,8 +78,16 @@ func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
 	if s.meter != nil {
 		s.host.Meter = s.meter
 	}
-	s.membership.Store(s.newMembership(wire.Membership{}, nil))
+	s.membership.Store(newMembership(&wire.Membership{}, nil, s.blames()))
 	return s
+}
+
+// blames are those of all workers; nil: nothing is measured.
+func (s *Server) blames() *blameTable {
+	if s.meter == nil {
+		return nil
+	}
+	return &s.meter.blames
 }
 
 // Fail ends all waits and refuses all further requests with CodeUnavailable and the reason.
@@ -107,121 +112,24 @@ func (s *Server) Sweep() { s.pool.Sweep() }
 // Rounds returns how many rounds the busiest shard has been pushed to.
 func (s *Server) Rounds() uint64 { return s.rounds.Load() }
 
-// Buffer returns the memory for a request's payload. See transport.Handler.
-func (s *Server) Buffer(r *transport.Request, n int) ([]byte, error) { return s.receive(r, n, nil) }
-
-// Borrow keeps the loan of a gradient that can be added where it lies, and returns memory for other
-// payloads. See transport.LoanHandler.
-func (s *Server) Borrow(r *transport.Request, l *transport.Loan) ([]byte, error) {
-	return s.receive(r, len(l.Payload()), l)
+// measure makes the server record into its Config's Recorder.
+func (s *Server) measure() {
+	if s.cfg.Recorder == nil && s.cfg.Trace == nil {
+		return
+	}
+	s.meter = &meter{recorder: s.cfg.Recorder, trace: s.cfg.Trace, clock: &s.clock, membership: &s.membership, bytes: &s.budget.bytes, served: s.served,
+		blames: blameTable{nodes: map[uint64]*blame{}}}
+	s.cfg.Recorder.Collect(s.meter.collect)
+	s.cfg.Recorder.CollectBlames(func() []telemetry.Blame { return s.meter.blames.newest(s.clock.now()) })
 }
 
-// receive prepares a call for a payload of n bytes, which has perhaps been lent.
-func (s *Server) receive(r *transport.Request, n int, l *transport.Loan) (b []byte, err error) {
-	c := s.newCall()
-	defer s.recovered(r.Kind, &err)
-	defer func() {
-		if r.Value == nil {
-			c.finish()
-		}
-	}()
-	if err := c.prepare(r, n); err != nil {
-		return nil, s.nack(err)
+// served is the number of shards that workers use on this server: all but those of which it is a
+// backup. It does not wait for a call that changes all shards, which may take long: a heartbeat
+// would come too late. ok is false then.
+func (s *Server) served() (n int, ok bool) {
+	if !s.mu.TryRLock() {
+		return 0, false
 	}
-	c.spans.beginReceive(s.cfg.Trace, c.kind, n)
-	if !c.keepLoan(l) {
-		c.data = s.pool.Get(n)
-		b = c.data.Bytes(n)
-	}
-	r.Value = c
-	return b, nil
-}
-
-// Drop releases the memory of a payload that did not arrive whole. See transport.Handler.
-func (s *Server) Drop(r *transport.Request) {
-	if c, ok := r.Value.(*call); ok {
-		c.finish()
-	}
-}
-
-// Serve answers a request. See transport.Handler.
-func (s *Server) Serve(ctx context.Context, r *transport.Request) (resp transport.Response, err error) {
-	defer s.recovered(r.Kind, &err)
-	c, ok := r.Value.(*call)
-	if !ok {
-		c = s.newCall()
-	}
-	if c.arrived == 0 {
-		c.arrived = c.s.clock.now()
-	}
-	c.received()
-	defer func() {
-		// The call is finished after its answer is written.
-		if resp.Release == nil {
-			c.finish()
-		}
-	}()
-	if !ok {
-		if err := c.prepare(r, 0); err != nil {
-			return transport.Response{}, s.nack(err)
-		}
-	}
-	err = c.serve(ctx)
-	c.settle()
-	if err != nil {
-		return transport.Response{}, s.nack(err)
-	}
-	return c.response(), nil
-}
-
-// recovered turns a panic into an answer: no request may end the process.
-func (s *Server) recovered(kind wire.Kind, err *error) {
-	if p := recover(); p != nil {
-		s.panics.Add(1)
-		s.cfg.Logger.Error("server: panic while serving", "kind", kind.String(), "panic", p, "stack", string(debug.Stack()),
-			joblog.HandlerPanicked.With())
-		*err = transport.Refuse(wire.CodeInternal, 0, "server: %v: panic: %v", kind, p)
-	}
-}
-
-// nack turns an error into a Refusal with the server's generation.
-func (s *Server) nack(err error) error {
-	generation := s.membership.Load().generation
-	var refusal *transport.Refusal
-	var refused *shard.Error
-	switch {
-	case errors.As(err, &refusal):
-		return &transport.Refusal{Code: refusal.Code, Generation: generation, Text: refusal.Text}
-	case errors.As(err, &refused):
-		return transport.Refuse(refused.Code, generation, "server: %s", refused.Text)
-	case errors.Is(err, wire.ErrMalformed):
-		return transport.Refuse(wire.CodeMalformed, generation, "server: %v", err)
-	}
-	return transport.Refuse(wire.CodeInternal, generation, "server: %v", err)
-}
-
-func refuse(code wire.Code, format string, args ...any) error {
-	return &transport.Refusal{Code: code, Text: "server: " + fmt.Sprintf(format, args...)}
-}
-
-// find returns a shard, or CodeUnknownKey.
-func (s *Server) find(o *wire.Origin) (*entry, error) {
-	s.mu.RLock()
 	defer s.mu.RUnlock()
-	at := shardID{o.Key, o.Shard}
-	if e := s.entries[at]; e != nil {
-		if err := e.checkUsable(); err != nil {
-			return nil, err
-		}
-		return e, nil
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	if s.placement != nil {
-		if x, ok := s.placement.assignmentOf(at, s.backups.peers.Rank()); ok && x.role != primary {
-			return nil, refuse(wire.CodeMoved, "key %d shard %d is at server %d", o.Key, o.Shard, s.placement.serverOf(at))
-		}
-	}
-	return nil, refuse(wire.CodeUnknownKey, "key %d shard %d has no value here yet", o.Key, o.Shard)
+	return s.serves, true
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/paragon-train/paragon/internal/store/identity"
 	"github.com/paragon-train/paragon/internal/store/shard"
+	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -24,19 +26,6 @@ type service struct {
 	// serve makes the answer.
 	serve func(*call, context.Context) error
 }
-
-// senders are those who may send requests of one kind.
-type senders uint8
-
-const (
-	// members are the workers of the current generation.
-	members senders = iota
-	// joiningToo are members, and workers that are joining: the request changes nothing.
-	// SetOptimizer is one of these if the same optimizer is set already.
-	joiningToo
-	// otherServers are the shards' primaries. Each request says of which placement it is.
-	otherServers
-)
 
 // serving makes a service of requests that are decoded into what at returns.
 func serving[M any, P interface {
@@ -178,4 +167,33 @@ func (c *call) prepareWriteState(n int) error {
 		return refuse(wire.CodeSize, "write state: got %d slots, want at most %d", len(m.Slots), maxSlots)
 	}
 	return c.checkSize(n, 4*min(m.Init.Length, shard.MaxLength)*uint64(1+len(m.Slots)))
+}
+
+// prepare decodes the head and checks all that can be checked before memory is allocated for a
+// payload of n bytes. A peer that has proved nothing but its secret may say any n; so quotas are
+// taken here, too, and a request beyond them is refused while its payload is still in the socket.
+func (c *call) prepare(r *transport.Request, n int) error {
+	x := serviceOf(r.Kind)
+	if x == nil {
+		return refuse(wire.CodeUnsupported, "got a %v, which servers do not answer", r.Kind)
+	}
+	if x.from == otherServers && r.Peer != "" && r.Peer != identity.Server {
+		return refuse(wire.CodeUnauthorised, "a %s may not ask for a %v", r.Peer, r.Kind)
+	}
+	if err := wire.DecodeHead(x.head(c), r.Head); err != nil {
+		return err
+	}
+	c.kind = r.Kind
+	return x.prepare(c, n)
+}
+
+// serve makes the answer of a call that was prepared.
+func (c *call) serve(ctx context.Context) error {
+	x := serviceOf(c.kind)
+	if x.from != otherServers {
+		if err := c.s.admit(ctx, c, x.from); err != nil {
+			return err
+		}
+	}
+	return x.serve(c, ctx)
 }

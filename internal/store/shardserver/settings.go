@@ -114,6 +114,14 @@ func (x *settings) replicated(config, base string) (*optim.Optimizer, optim.Conf
 	return opt, cfg
 }
 
+// encodedBase returns the optimizer as given to SetOptimizer, as JSON; empty: none is set.
+func (x *settings) encodedBase() string {
+	if x.opt == nil {
+		return ""
+	}
+	return encoded(x.base)
+}
+
 // isCurrent reports whether a shard has the optimizer that is set, perhaps with later rates.
 func (x *settings) isCurrent(s *shard.Shard) bool {
 	have, ok := s.Optimizer()

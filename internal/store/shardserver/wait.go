@@ -3,9 +3,6 @@ package shardserver
 import (
 	"context"
 	"fmt"
-	"strings"
-	"sync/atomic"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/shard"
@@ -69,36 +66,6 @@ func (c *call) waiting(want shard.Want) string {
 	return text
 }
 
-// laggards names workers that a call waits for at a time; empty: none.
-func (v *membership) laggards(late []shard.Laggard, now int64) string {
-	var b strings.Builder
-	for i, l := range late {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		if i == 8 {
-			fmt.Fprintf(&b, "and %d more", len(late)-i)
-			break
-		}
-		fmt.Fprintf(&b, "%s has contributed %d times", v.describe(l.Node), l.Done)
-		if w := v.workers[l.Node]; w != nil {
-			if heard := w.heard.Load(); heard != 0 {
-				fmt.Fprintf(&b, ", was last heard from %v ago", rounded(time.Duration(now-heard)))
-			} else {
-				b.WriteString(", was never heard from")
-			}
-		}
-	}
-	return b.String()
-}
-
-func rounded(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
-	}
-	return d.Round(100 * time.Millisecond)
-}
-
 // explain logs whom a call waits for, if a line is due.
 func (c *call) explain(want shard.Want) {
 	s, now := c.s, c.s.clock.now()
@@ -106,17 +73,4 @@ func (c *call) explain(want shard.Want) {
 		late := s.membership.Load().laggards(c.entry.shard.Laggards(want), now)
 		s.cfg.Logger.Warn("server: "+c.waiting(want), joblog.Waiting.With("waiting_for", late))
 	}
-}
-
-// A waitLog lets one line about waits into the log at a time, whatever the number of waiting calls.
-type waitLog struct {
-	// last is when the newest line was written, on the server's clock.
-	last atomic.Int64
-}
-
-// due reports whether a line may be written now, the only one for so long. Of several callers at a
-// time one gets true.
-func (x *waitLog) due(now int64, every time.Duration) bool {
-	last := x.last.Load()
-	return time.Duration(now-last) >= every && x.last.CompareAndSwap(last, now)
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/store/freelist"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -21,7 +22,7 @@ type Client struct {
 	next  atomic.Uint32
 	// turns holds a token for each request in flight.
 	turns chan struct{}
-	calls freeList[call]
+	calls freelist.List[call]
 
 	// ctx ends with Close.
 	ctx    context.Context
@@ -111,7 +112,7 @@ func (c *Client) call(ctx context.Context, sent func(), request, answer wire.Mes
 	case <-c.ctx.Done():
 		return nil, ErrClosed
 	}
-	k := c.calls.get()
+	k := c.calls.Take()
 	if k == nil {
 		k = newCall()
 	}
@@ -119,7 +120,7 @@ func (c *Client) call(ctx context.Context, sent func(), request, answer wire.Mes
 	defer func() {
 		k.endLoan()
 		*k = call{done: k.done}
-		c.calls.put(k)
+		c.calls.Keep(k)
 	}()
 	for {
 		cc, err := c.connection(ctx)

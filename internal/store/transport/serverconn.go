@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/joblog"
+	"github.com/paragon-train/paragon/internal/store/freelist"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -28,7 +29,7 @@ type serverConn struct {
 	// turns holds a token for each request being worked on.
 	turns    chan struct{}
 	requests *requestPool
-	spare    freeList[Request]
+	spare    freelist.List[Request]
 	// unflushed and description belong to the reading goroutine. unflushed says that it has
 	// collected answers that must be written before it waits.
 	unflushed   bool
@@ -110,7 +111,7 @@ func (c *serverConn) flushAnswers() error {
 
 // request reads the rest of one request and serves it, or starts to. Its error is the connection's.
 func (c *serverConn) request(br *frameReader, h wire.Header) error {
-	r := c.spare.get()
+	r := c.spare.Take()
 	if r == nil {
 		r = new(Request)
 	}
@@ -254,7 +255,7 @@ func (c *serverConn) recycle(r *Request) {
 		head = nil
 	}
 	*r = Request{Head: head}
-	c.spare.put(r)
+	c.spare.Keep(r)
 }
 
 // answer writes the response, or drops it if the connection has ended.

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/store/freelist"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -49,7 +50,7 @@ type frameWriter struct {
 	// timed says that the connection has a deadline for writes.
 	timed bool
 
-	frames freeList[frame]
+	frames freelist.List[frame]
 }
 
 // A frame is a large frame, from when its sender queues it until it has been written. The goroutine
@@ -192,7 +193,7 @@ func (w *frameWriter) flush() error {
 // the connection was closed before its turn: then the connection is as good as before. After an
 // error with begun true the connection must be closed.
 func (w *frameWriter) writeLarge(ctx context.Context, id uint32, m wire.Message, order uint64, size int, payload [][]byte) (begun bool, err error) {
-	f := w.frames.get()
+	f := w.frames.Take()
 	if f == nil {
 		f = &frame{done: make(chan error, 1)}
 	}
@@ -261,7 +262,7 @@ func (w *frameWriter) recycle(f *frame) {
 		head = nil
 	}
 	*f = frame{head: head, done: f.done}
-	w.frames.put(f)
+	w.frames.Keep(f)
 }
 
 func (w *frameWriter) enqueue(f *frame) {
