@@ -28,9 +28,11 @@ import (
 const (
 	workers, servers = 4, 2
 	heartbeat, lease = 500 * time.Millisecond, 3 * time.Second
+
 	// brief is shorter than a lease, and than what the scheduler leaves a node whose connection
 	// broke; long is longer than a lease.
 	brief, long = 700 * time.Millisecond, 6 * time.Second
+
 	// limit bounds a job: what takes longer hangs.
 	limit = 90 * time.Second
 )
@@ -39,32 +41,50 @@ var training = settings{Examples: 600, Batch: 3, Epochs: 3, Step: 40 * time.Mill
 
 // A job is one that runs.
 type job struct {
-	lab     *netlab.Lab
-	dir     string // of the scheduler's state
+	lab *netlab.Lab
+
+	// dir is the folder of the scheduler's state, and address where the scheduler listens: port 0
+	// until it has said.
+	dir     string
+	address string
+
 	secret  string
-	address string // of the scheduler
 	elastic bool
 	backups int
 	verbose bool
 
-	mu     sync.Mutex // guards the rest
-	procs  map[string]*proc
-	all    []*proc
-	steps  []time.Time // when any worker was done with a step
-	mark   time.Time   // when the fault began
-	ends   map[string]*ending
-	others []func() // what to stop at the end
+	// mu guards the rest.
+	mu sync.Mutex
+
+	// procs are the newest processes by their names, and all those that there ever were.
+	procs map[string]*proc
+	all   []*proc
+
+	// steps are the times at which any worker was done with a step; mark is when the fault began.
+	steps []time.Time
+	mark  time.Time
+
+	ends map[string]*ending
+
+	// others stop what the fault left running.
+	others []func()
 }
 
 // A proc is one process.
 type proc struct {
-	name   string // worker1
-	cmd    *exec.Cmd
-	stdin  io.Closer
-	ended  chan struct{}
-	err    error // once ended
-	log    tail
-	killed bool // by the fault: how it ends does not matter
+	// name is its role with a number, such as worker1, and that of its host.
+	name string
+
+	cmd   *exec.Cmd
+	stdin io.Closer
+	log   tail
+
+	// err is how it ended, once ended is closed.
+	ended chan struct{}
+	err   error
+
+	// killed says that the fault ends it: how it ends does not matter.
+	killed bool
 }
 
 // A tail keeps the end of what is written.
@@ -118,7 +138,7 @@ func newJob(seed uint64, f fault, verbose bool) (*job, error) {
 		return nil, err
 	}
 	var secret [16]byte
-	rand.Read(secret[:]) // never fails
+	_, _ = rand.Read(secret[:])
 	return &job{
 		lab: lab, dir: dir, secret: hex.EncodeToString(secret[:]), address: lab.Address("scheduler") + ":0", elastic: !f.fixed, backups: f.backups,
 		verbose: verbose, procs: map[string]*proc{}, ends: map[string]*ending{},
@@ -128,35 +148,19 @@ func newJob(seed uint64, f fault, verbose bool) (*job, error) {
 // statePath is where the scheduler writes.
 func (j *job) statePath() string { return filepath.Join(j.dir, "state") }
 
-// start starts a process on the host of its name.
+// start starts a process on the host of its name. Extra variables come last, so they count. A
+// scheduler has said where it listens when start returns.
 func (j *job) start(ctx context.Context, name string, extra ...string) (*proc, error) {
-	role, rank := strings.TrimRight(name, "0123456789"), strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz")
-	host, port, err := net.SplitHostPort(j.address)
-	if err != nil {
-		return nil, err
-	}
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	told, err := json.Marshal(training)
+	env, err := j.environment(name)
 	if err != nil {
 		return nil, err
 	}
-	if rank == "" {
-		rank = "-1"
-	}
 	p := &proc{name: name, cmd: j.lab.Command(ctx, name, exe), ended: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "DMLC_ROLE="+role, "DMLC_PS_ROOT_URI="+host, "DMLC_PS_ROOT_PORT="+port,
-		fmt.Sprintf("DMLC_NUM_WORKER=%d", workers), fmt.Sprintf("DMLC_NUM_SERVER=%d", servers), "PARAGON_RANK="+rank,
-		"PARAGON_SECRET="+j.secret, "DMLC_NODE_HOST="+name, "PARAGON_LISTEN="+j.lab.Address(name)+":0",
-		"PARAGON_HEARTBEAT="+heartbeat.String(), "PARAGON_LEASE="+lease.String(), "PARAGON_START_TIMEOUT=30s",
-		"PARAGON_JOIN_TIMEOUT=20s", "PARAGON_REJOIN_TIMEOUT=20s", "PARAGON_STATE="+j.statePath(), fmt.Sprintf("PARAGON_BACKUPS=%d", j.backups),
-		roleEnv+"="+string(told))
-	if j.elastic {
-		p.cmd.Env = append(p.cmd.Env, "PARAGON_ELASTIC=1")
-	}
-	p.cmd.Env = append(p.cmd.Env, extra...)
+	p.cmd.Env = slices.Concat(os.Environ(), env, extra)
 	if j.verbose {
 		p.log.also = prefixed{name, os.Stderr}
 	}
@@ -181,7 +185,7 @@ func (j *job) start(ctx context.Context, name string, extra ...string) (*proc, e
 	j.procs[name] = p
 	j.all = append(j.all, p)
 	j.mu.Unlock()
-	if role == "scheduler" {
+	if name == "scheduler" {
 		select {
 		case j.address = <-addresses:
 		case <-p.ended:
@@ -191,6 +195,43 @@ func (j *job) start(ctx context.Context, name string, extra ...string) (*proc, e
 	return p, nil
 }
 
+// environment tells a process what it is, and where the job is.
+func (j *job) environment(name string) ([]string, error) {
+	role, rank := strings.TrimRight(name, "0123456789"), strings.TrimLeft(name, "abcdefghijklmnopqrstuvwxyz")
+	host, port, err := net.SplitHostPort(j.address)
+	if err != nil {
+		return nil, err
+	}
+	told, err := json.Marshal(training)
+	if err != nil {
+		return nil, err
+	}
+	env := []string{
+		"DMLC_ROLE=" + role,
+		"DMLC_PS_ROOT_URI=" + host,
+		"DMLC_PS_ROOT_PORT=" + port,
+		fmt.Sprintf("DMLC_NUM_WORKER=%d", workers),
+		fmt.Sprintf("DMLC_NUM_SERVER=%d", servers),
+		"DMLC_NODE_HOST=" + name,
+		"PARAGON_RANK=" + cmp.Or(rank, "-1"),
+		"PARAGON_SECRET=" + j.secret,
+		"PARAGON_LISTEN=" + j.lab.Address(name) + ":0",
+		"PARAGON_HEARTBEAT=" + heartbeat.String(),
+		"PARAGON_LEASE=" + lease.String(),
+		"PARAGON_START_TIMEOUT=30s",
+		"PARAGON_JOIN_TIMEOUT=20s",
+		"PARAGON_REJOIN_TIMEOUT=20s",
+		"PARAGON_STATE=" + j.statePath(),
+		fmt.Sprintf("PARAGON_BACKUPS=%d", j.backups),
+		roleEnv + "=" + string(told),
+	}
+	if j.elastic {
+		env = append(env, "PARAGON_ELASTIC=1")
+	}
+	return env, nil
+}
+
+// A prefixed writes lines with the name of their process before them.
 type prefixed struct {
 	name string
 	w    io.Writer
@@ -279,7 +320,9 @@ func (j *job) signal(name string, s syscall.Signal) *proc {
 	j.mu.Lock()
 	p := j.procs[name]
 	j.mu.Unlock()
-	_ = p.cmd.Process.Signal(s) // it may have ended
+
+	// An error says that it has ended.
+	_ = p.cmd.Process.Signal(s)
 	return p
 }
 

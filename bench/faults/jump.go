@@ -4,4 +4,5 @@ package main
 
 import "time"
 
-func init() { jumpWall = time.JumpWall } // of an overlay: see package walljump beside this
+// The function is one of an overlay: see package walljump beside this.
+func init() { jumpWall = time.JumpWall }

@@ -63,22 +63,32 @@ func help() error {
 // settings are what workers train.
 type settings struct {
 	Examples, Batch, Epochs int
-	Step                    time.Duration // that each step takes at least
+
+	// Step is the least time of a step.
+	Step time.Duration
 }
 
 // An event is what a process tells: a line of JSON.
 type event struct {
-	Address string  `json:",omitempty"` // of the scheduler, at its start
-	Step    int     `json:",omitempty"` // done by this worker, from 1
-	Epoch   int     `json:",omitempty"`
-	End     *ending `json:",omitempty"`
+	// Address is the scheduler's, which tells it at its start.
+	Address string `json:",omitempty"`
+
+	// Step of the epoch is done by this worker; it counts from 1.
+	Step  int `json:",omitempty"`
+	Epoch int `json:",omitempty"`
+
+	End *ending `json:",omitempty"`
 }
 
 // An ending is what a worker's parameters say when all is done.
 type ending struct {
 	Rank, Workers int
+
+	// Lost and Doubled count uses of examples that are missing, and that are too many.
 	Lost, Doubled int
-	Bits          string // of all values
+
+	// Bits is a hash of all values.
+	Bits string
 }
 
 // jumpWall makes the wall clock of this process jump; nil: this program was built without that.
@@ -92,15 +102,7 @@ func process() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	if jumpWall != nil {
-		told := make(chan os.Signal, len(jumps))
-		signal.Notify(told, syscall.SIGUSR1)
-		go func() {
-			for _, d := range jumps {
-				<-told
-				jumpWall(d)
-				slog.Info("the wall clock has jumped", "by", d, "to", time.Now())
-			}
-		}()
+		jumpWhenTold()
 	}
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -124,6 +126,19 @@ func process() error {
 	}
 	slog.SetDefault(cfg.Logger)
 	return train(ctx, cfg, &s, out)
+}
+
+// jumpWhenTold lets the clock jump with each SIGUSR1.
+func jumpWhenTold() {
+	told := make(chan os.Signal, len(jumps))
+	signal.Notify(told, syscall.SIGUSR1)
+	go func() {
+		for _, d := range jumps {
+			<-told
+			jumpWall(d)
+			slog.Info("the wall clock has jumped", "by", d, "to", time.Now())
+		}
+	}()
 }
 
 // train is a worker.

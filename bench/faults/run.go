@@ -12,14 +12,23 @@ import (
 
 // A result is what one job did.
 type result struct {
-	did           string
-	still         time.Duration // the longest time without a step of any worker, from the fault on
-	took          time.Duration
-	finished      bool
+	// did is what the table says of the job.
+	did string
+
+	// still is the longest time without a step of any worker, from the fault on; took is all the
+	// time since.
+	still, took time.Duration
+
+	// finished says that the job went on to its end.
+	finished bool
+
+	// ends are what workers told at their end. The rest sums it up.
 	ends          map[string]*ending
 	lost, doubled int
 	bits          string
-	trouble       string // what must not be
+
+	// trouble is what must not be; the first one counts.
+	trouble string
 }
 
 // run runs a job with a fault.
@@ -56,13 +65,42 @@ func run(ctx context.Context, seed uint64, f fault, verbose bool) (*result, erro
 func (j *job) result(stuck []string) *result {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r := &result{ends: j.ends, took: time.Since(j.mark)}
-	steps := append(slices.Clone(j.steps), j.mark)
-	slices.SortFunc(steps, time.Time.Compare)
-	for i := slices.IndexFunc(steps, j.mark.Equal) + 1; i < len(steps); i++ {
-		r.still = max(r.still, steps[i].Sub(steps[i-1]))
+	r := &result{ends: j.ends, took: time.Since(j.mark), still: longestGap(j.steps, j.mark)}
+	ended, failures := j.endedWorkers(stuck)
+	sched := j.procs["scheduler"]
+	r.finished = ended > 0 && len(stuck) == 0 && sched.err == nil
+	r.addEnds()
+	switch {
+	case len(stuck) > 0:
+		slices.Sort(stuck)
+		r.did, r.trouble = "hangs: "+strings.Join(stuck, ", "), "it hangs"
+	case r.finished:
+		r.did = fmt.Sprintf("went on; %d workers finished", ended)
+		for _, name := range failures {
+			r.did += fmt.Sprintf("; %s ended: %s", name, short(j.procs[name].log.lastLine()))
+		}
+	case sched.killed && len(failures) > 0:
+		r.did = "ended: " + short(j.procs[failures[0]].log.lastLine())
+	default:
+		r.did = "ended: " + short(sched.log.lastLine())
 	}
-	ended, failures := 0, []string{}
+	return r
+}
+
+// longestGap is the longest time between two steps, or between the fault and a step, from the fault
+// on.
+func longestGap(steps []time.Time, fault time.Time) (longest time.Duration) {
+	steps = append(slices.Clone(steps), fault)
+	slices.SortFunc(steps, time.Time.Compare)
+	for i := slices.IndexFunc(steps, fault.Equal) + 1; i < len(steps); i++ {
+		longest = max(longest, steps[i].Sub(steps[i-1]))
+	}
+	return longest
+}
+
+// endedWorkers counts the workers that told of their end, and names those that failed by
+// themselves. j.mu must be held.
+func (j *job) endedWorkers(stuck []string) (ended int, failures []string) {
 	for name, p := range j.procs {
 		if !strings.HasPrefix(name, "worker") || slices.Contains(stuck, name) {
 			continue
@@ -75,31 +113,18 @@ func (j *job) result(stuck []string) *result {
 		}
 	}
 	slices.Sort(failures)
-	sched := j.procs["scheduler"]
-	r.finished = ended > 0 && len(stuck) == 0 && sched.err == nil
-	for _, e := range j.ends {
+	return ended, failures
+}
+
+// addEnds sums up what the workers told at their end. All must have the same values.
+func (r *result) addEnds() {
+	for _, e := range r.ends {
 		r.lost, r.doubled = max(r.lost, e.Lost), max(r.doubled, e.Doubled)
 		if r.bits != "" && r.bits != e.Bits {
 			r.trouble = "workers ended with different values"
 		}
 		r.bits = e.Bits
 	}
-	switch {
-	case len(stuck) > 0:
-		slices.Sort(stuck)
-		r.did, r.trouble = "hangs: "+strings.Join(stuck, ", "), "it hangs"
-	case r.finished:
-		r.did = fmt.Sprintf("went on; %d workers finished", ended)
-		for _, name := range failures {
-			r.did += fmt.Sprintf("; %s ended: %s", name, short(j.procs[name].log.lastLine()))
-		}
-	default:
-		r.did = "ended: " + short(sched.log.lastLine())
-		if sched.killed && len(failures) > 0 {
-			r.did = "ended: " + short(j.procs[failures[0]].log.lastLine())
-		}
-	}
-	return r
 }
 
 // short is what an error's line says that people want to read.

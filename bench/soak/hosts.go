@@ -14,7 +14,8 @@ import (
 // first is the launcher's.
 const labEnv = "PARAGON_SOAK_LAB"
 
-// standIn takes the place of the ssh client: it runs the command in the host's namespace.
+// standIn takes the place of the ssh client: it runs the command in the host's namespace. Of the
+// arguments only the host and the command after -- count.
 func standIn(args []string) error {
 	var host, script string
 	for i, a := range args {
@@ -45,6 +46,8 @@ type process struct {
 	pid        int
 	role, host string
 }
+
+func (p process) String() string { return fmt.Sprintf("%s %d on %s", p.role, p.pid, p.host) }
 
 // processes finds the job's processes: those that were told of its folder and have a role.
 func processes(events string) (list []process, err error) {

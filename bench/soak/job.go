@@ -17,19 +17,24 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
-// The job: workers and servers on the first hosts; two more may be added.
 const (
+	// The first hosts have a worker and a server each; two more may be added.
 	workers, servers = 3, 3
 	hosts            = 5
+
+	// minHosts and minServers stay at least: without them the job would end.
+	minHosts, minServers = 2, 2
+
 	heartbeat, lease = time.Second, 6 * time.Second
-	// So many servers stay at least.
-	minServers    = 2
+
+	// shortly is less than a lease, and long is more.
 	shortly, long = time.Second, 12 * time.Second
 )
 
 // A job is the one that runs.
 type job struct {
-	*launched.Job // nil until launch runs
+	// Job is nil until launch runs.
+	*launched.Job
 
 	c     *config
 	lab   *netlab.Lab
@@ -39,8 +44,12 @@ type job struct {
 	begun time.Time
 	done  []injected
 	use   []sample
-	here  []string   // hosts with workers, as was asked
-	ranks [hosts]int // of the server on each host, as was asked; -1: there is none
+
+	// here are the hosts with workers, as was asked for.
+	here []string
+
+	// ranks has the rank of each host's server, as was asked for; -1: it has none.
+	ranks [hosts]int
 }
 
 // An injected fault is one that was carried out.
@@ -50,7 +59,7 @@ type injected struct {
 	at   time.Time
 }
 
-// A sample is what a process used at a time.
+// A sample is what a process used at a time: KiB of memory and open files.
 type sample struct {
 	process
 	rss, files int
@@ -58,12 +67,8 @@ type sample struct {
 
 func hostName(i int) string { return fmt.Sprint("host", i) }
 
-// start makes the hosts and starts launch.
+// start makes the hosts and starts launch. What it made before an error is closed.
 func start(ctx context.Context, c *config) (j *job, err error) {
-	names := []string{"launcher"}
-	for i := range hosts {
-		names = append(names, hostName(i))
-	}
 	j = &job{c: c}
 	if j.dir, err = os.MkdirTemp("", "paragon-soak"); err != nil {
 		return nil, err
@@ -73,62 +78,94 @@ func start(ctx context.Context, c *config) (j *job, err error) {
 			j.close()
 		}
 	}()
+	names := []string{"launcher"}
+	for i := range hosts {
+		names = append(names, hostName(i))
+	}
 	if j.lab, err = netlab.New(c.seed, names...); err != nil {
 		return j, err
 	}
-	exe, err := os.Executable()
+	if err := j.place(); err != nil {
+		return j, err
+	}
+	args, err := j.launchArgs()
 	if err != nil {
 		return j, err
 	}
-	var places, lines []string
-	for _, name := range names {
-		places = append(places, name+"="+j.lab.Namespace(name)+"="+j.lab.Address(name))
+	if j.log, err = os.Create(filepath.Join(j.dir, "launch.log")); err != nil {
+		return j, err
 	}
+	fmt.Printf("%d workers and %d servers on %d hosts; launch %s\n", workers, servers, workers, strings.Join(args, " "))
+	j.Job, err = launched.Start(ctx, launched.Config{
+		Dir:     j.dir,
+		Launch:  c.launch,
+		Args:    args,
+		Env:     []string{labEnv + "=" + j.places(names)},
+		Show:    c.verbose,
+		Log:     j.log,
+		Each:    j.said.read,
+		Command: j.command,
+	})
+	if err != nil {
+		return j, err
+	}
+	j.begun = time.Now()
+	return j, nil
+}
+
+// place notes which hosts have a worker and a server, and writes the files that launch and the
+// workers need.
+func (j *job) place() error {
 	for i := range j.ranks {
 		if j.ranks[i] = i; i >= servers {
 			j.ranks[i] = -1
 		}
 	}
 	for i := range workers {
-		lines = append(lines, hostName(i))
 		j.here = append(j.here, hostName(i))
 	}
-	if err := os.WriteFile(filepath.Join(j.dir, "hosts"), []byte(strings.Join(lines, "\n")+"\n"), 0o666); err != nil {
-		return j, err
+	if err := os.WriteFile(filepath.Join(j.dir, "hosts"), []byte(strings.Join(j.here, "\n")+"\n"), 0o666); err != nil {
+		return err
 	}
-	if err := os.Mkdir(filepath.Join(j.dir, "events"), 0o777); err != nil {
-		return j, err
+	return os.Mkdir(j.events(), 0o777)
+}
+
+// places are the hosts as labEnv has them.
+func (j *job) places(names []string) string {
+	var list []string
+	for _, name := range names {
+		list = append(list, name+"="+j.lab.Namespace(name)+"="+j.lab.Address(name))
 	}
-	// Hosts come and go: more workers take fewer steps for an epoch. If the job ends early,
-	// another one follows.
-	perEpoch := time.Duration(examples/((workers+1)*batch)) * (stepTime + 10*time.Millisecond)
-	epochs := max(2, int(time.Duration(c.minutes*float64(time.Minute))/perEpoch))
+	return strings.Join(list, ",")
+}
+
+// launchArgs are launch's arguments, with the program and its own.
+func (j *job) launchArgs() ([]string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
 	args := []string{"-n", fmt.Sprint(workers), "-s", fmt.Sprint(servers), "-H", "hosts", "--ssh-command", exe + " ssh",
 		"--elastic-training-enabled", "--on-worker-loss", "shrink", "--backups", "1", "--rejoin", "1000", "--state", filepath.Join(j.dir, "state"),
 		"--join-timeout", "1m",
-		"--env", eventsEnv + "=" + j.events(), "--env", fmt.Sprintf("%s=%d", epochsEnv, epochs),
+		"--env", eventsEnv + "=" + j.events(), "--env", fmt.Sprintf("%s=%d", epochsEnv, j.epochs()),
 		"--env", "PARAGON_HEARTBEAT=" + heartbeat.String(), "--env", "PARAGON_LEASE=" + lease.String(), "--"}
-	if c.cifar10 == "" {
-		args = append(args, exe, "worker")
-	} else {
-		program, err := filepath.Abs(c.cifar10)
-		if err != nil {
-			return j, err
-		}
-		args = append(args, program, "--epochs", fmt.Sprint(c.epochs), "--batch", "16", "--train-examples", "1920", "--test-examples", "500",
-			"--threads", "1", "--lr", "0.0005", "--out", filepath.Join(j.dir, "out"))
+	if j.c.cifar10 == "" {
+		return append(args, exe, "worker"), nil
 	}
-	if j.log, err = os.Create(filepath.Join(j.dir, "launch.log")); err != nil {
-		return j, err
-	}
-	fmt.Printf("%d workers and %d servers on %d hosts; launch %s\n", workers, servers, workers, strings.Join(args, " "))
-	j.Job, err = launched.Start(ctx, launched.Config{Dir: j.dir, Launch: c.launch, Args: args, Env: []string{labEnv + "=" + strings.Join(places, ",")},
-		Show: c.verbose, Log: j.log, Each: j.said.read, Command: j.command})
+	program, err := filepath.Abs(j.c.cifar10)
 	if err != nil {
-		return j, err
+		return nil, err
 	}
-	j.begun = time.Now()
-	return j, nil
+	return append(args, program, "--epochs", fmt.Sprint(j.c.epochs), "--batch", "16", "--train-examples", "1920", "--test-examples", "500",
+		"--threads", "1", "--lr", "0.0005", "--out", filepath.Join(j.dir, "out")), nil
+}
+
+// epochs is how many fill the time. As hosts come, more workers take fewer steps for an epoch. If
+// the job ends early, another one follows.
+func (j *job) epochs() int {
+	perEpoch := time.Duration(examples/((workers+1)*batch)) * (stepTime + 10*time.Millisecond)
+	return max(2, int(time.Duration(j.c.minutes*float64(time.Minute))/perEpoch))
 }
 
 // command is one on the launcher's host.
@@ -170,29 +207,37 @@ func (j *job) steps() (list []event, ends []*ending, err error) {
 		return nil, nil, err
 	}
 	for _, name := range files {
-		f, err := os.Open(name)
+		events, err := readEvents(name)
 		if err != nil {
 			return nil, nil, err
 		}
-		lines := bufio.NewScanner(f)
-		for lines.Scan() {
-			var e event
-			if json.Unmarshal(lines.Bytes(), &e) != nil { // the last line of a killed process
-				continue
-			}
+		for _, e := range events {
 			if e.End != nil {
 				ends = append(ends, e.End)
 			} else {
 				list = append(list, e)
 			}
 		}
-		err = errors.Join(lines.Err(), f.Close())
-		if err != nil {
-			return nil, nil, err
-		}
 	}
 	slices.SortFunc(list, func(a, b event) int { return a.At.Compare(b.At) })
 	return list, ends, nil
+}
+
+// readEvents reads the file of one worker. The last line of a killed process may be cut short, and
+// does not count.
+func readEvents(name string) (list []event, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		var e event
+		if json.Unmarshal(lines.Bytes(), &e) == nil {
+			list = append(list, e)
+		}
+	}
+	return list, errors.Join(lines.Err(), f.Close())
 }
 
 // ctl runs launch ctl.

@@ -48,15 +48,25 @@ func main() {
 
 // config is the command line.
 type config struct {
-	minutes  float64
-	seed     uint64
-	launch   string
-	still    time.Duration
-	min, max time.Duration // between faults
-	verbose  bool
-	cifar10  string // program to train in place of the counting model
-	epochs   int    // of it
-	quiet    bool   // no faults come
+	minutes float64
+	seed    uint64
+	launch  string
+
+	// still is how long training may stand still.
+	still time.Duration
+
+	// min and max bound the time between faults.
+	min, max time.Duration
+
+	// cifar10 is the program to train with in place of the counting model, and epochs how many of
+	// its own.
+	cifar10 string
+	epochs  int
+
+	// quiet keeps faults away.
+	quiet bool
+
+	verbose bool
 }
 
 func soak() error {
@@ -81,16 +91,26 @@ func soak() error {
 	defer stop()
 	fmt.Printf("seed %d\n", c.seed)
 	if c.cifar10 == "" {
-		for left := time.Duration(c.minutes * float64(time.Minute)); left > fewest; c.seed++ {
-			c.minutes = left.Minutes()
-			begun := time.Now()
-			if _, err := runOnce(ctx, &c); err != nil {
-				return err
-			}
-			left -= time.Since(begun)
-		}
-		return nil
+		return count(ctx, c)
 	}
+	return compare(ctx, c)
+}
+
+// count runs jobs of the counting model, one after the other, for the whole time.
+func count(ctx context.Context, c config) error {
+	for left := time.Duration(c.minutes * float64(time.Minute)); left > fewest; c.seed++ {
+		c.minutes = left.Minutes()
+		begun := time.Now()
+		if _, err := runOnce(ctx, &c); err != nil {
+			return err
+		}
+		left -= time.Since(begun)
+	}
+	return nil
+}
+
+// compare trains with cifar10 without faults and with them, and wants the same accuracy.
+func compare(ctx context.Context, c config) error {
 	quiet := c
 	quiet.quiet = true
 	want, err := runOnce(ctx, &quiet)

@@ -10,9 +10,13 @@ import (
 
 // progress is that of workers which write no events, from the lines that launch writes.
 type progress struct {
-	mu       sync.Mutex // guards the rest
-	told     []event
-	accuracy float64 // the last one told
+	// mu guards the rest.
+	mu sync.Mutex
+
+	told []event
+
+	// accuracy is the last one told.
+	accuracy float64
 }
 
 // read reads a line of launch.

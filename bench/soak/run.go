@@ -25,7 +25,9 @@ func (j *job) run(ctx context.Context) error {
 	if j.c.quiet {
 		until = j.begun
 	}
-	if err := j.watch(ctx, 15*time.Second, false); err != nil { // it forms
+
+	// The job forms: no step is expected yet.
+	if err := j.watch(ctx, 15*time.Second, false); err != nil {
 		return j.report(err)
 	}
 	for time.Now().Before(until) && !j.over() {
@@ -36,25 +38,31 @@ func (j *job) run(ctx context.Context) error {
 		if j.over() {
 			break
 		}
-		f := all[r.IntN(len(all))]
-		at := time.Now()
-		what, err := f.do(ctx, j, r)
-		switch {
-		case errors.Is(err, errNone):
-			continue
-		case err != nil:
-			fmt.Printf("%6.0fs  %s: %v\n", at.Sub(j.begun).Seconds(), f.name, err)
-		default:
-			fmt.Printf("%6.0fs  %s: %s\n", at.Sub(j.begun).Seconds(), f.name, what)
-		}
-		j.done = append(j.done, injected{f, what, at})
+		j.inject(ctx, all[r.IntN(len(all))], r)
 	}
-	for !j.over() { // without faults the rest comes by itself
+
+	// Without faults the rest comes by itself.
+	for !j.over() {
 		if err := j.watch(ctx, 10*time.Second, true); err != nil {
 			return j.report(err)
 		}
 	}
 	return j.report(ctx.Err())
+}
+
+// inject carries out a fault and notes it. One that fails is noted, too: it may have begun.
+func (j *job) inject(ctx context.Context, f fault, r *rand.Rand) {
+	at := time.Now()
+	what, err := f.do(ctx, j, r)
+	switch {
+	case errors.Is(err, errNone):
+		return
+	case err != nil:
+		fmt.Printf("%6.0fs  %s: %v\n", at.Sub(j.begun).Seconds(), f.name, err)
+	default:
+		fmt.Printf("%6.0fs  %s: %s\n", at.Sub(j.begun).Seconds(), f.name, what)
+	}
+	j.done = append(j.done, injected{f, what, at})
 }
 
 func (j *job) over() bool {
@@ -73,27 +81,36 @@ func (j *job) watch(ctx context.Context, d time.Duration, formed bool) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		list, err := processes(j.events())
-		if err != nil {
+		if err := j.sample(); err != nil {
 			return err
-		}
-		list = append(list, process{pid: j.PID(), role: "launcher"})
-		for _, p := range list {
-			if u, err := procs.UsageOf(p.pid); err == nil {
-				j.use = append(j.use, sample{p, u.Resident, u.Files})
-			}
 		}
 		steps, _, err := j.steps()
 		if err != nil {
 			return err
 		}
-		last := j.begun.Add(20 * time.Second) // of the start
+
+		// Before the first step the time counts from when the job should have formed.
+		last := j.begun.Add(20 * time.Second)
 		if len(steps) > 0 {
 			last = steps[len(steps)-1].At
 		}
 		if still := time.Since(last); formed && still > j.c.still && !j.over() {
 			why, _ := j.ctl(ctx, "why")
 			return fmt.Errorf("no step for %v; launch ctl why:\n%s", still.Round(time.Second), why)
+		}
+	}
+	return nil
+}
+
+// sample notes what each process of the job uses now. One that ends meanwhile is left out.
+func (j *job) sample() error {
+	list, err := processes(j.events())
+	if err != nil {
+		return err
+	}
+	for _, p := range append(list, process{pid: j.PID(), role: "launcher"}) {
+		if u, err := procs.UsageOf(p.pid); err == nil {
+			j.use = append(j.use, sample{p, u.Resident, u.Files})
 		}
 	}
 	return nil

@@ -37,8 +37,10 @@ const (
 
 // An event is a line of a worker's file.
 type event struct {
-	At         time.Time
-	Step       int     `json:",omitempty"` // within the epoch, from 1
+	At time.Time
+
+	// Step counts within the epoch, from 1.
+	Step       int     `json:",omitempty"`
 	Epoch      int     `json:",omitempty"`
 	Goroutines int     `json:",omitempty"`
 	End        *ending `json:",omitempty"`
@@ -46,11 +48,14 @@ type event struct {
 
 // An ending is what the parameters say when all is done.
 type ending struct {
+	// Lost and Doubled count uses of examples that are missing, and that are too many.
 	Lost, Doubled int
-	Bits          string
+
+	// Bits is a hash of the values, the same on all workers of a job that is well.
+	Bits string
 }
 
-// work is a worker of the job.
+// work is a worker of the job. It slows its steps down, so that faults come in the middle of them.
 func work() (err error) {
 	ctx := context.Background()
 	epochs, err := strconv.Atoi(os.Getenv(epochsEnv))
