@@ -18,9 +18,11 @@ type model struct {
 	// examples is how many images of the training set, the first ones, a run trains on.
 	examples int
 	epochs   int
-	sgd      float64 // learning rates
-	adam     float64
-	build    func(images *gorgonia.Node) *gorgonia.Node
+
+	// sgd and adam are the learning rates of both optimizers.
+	sgd   float64
+	adam  float64
+	build func(images *gorgonia.Node) *gorgonia.Node
 }
 
 var models = []model{

@@ -39,8 +39,11 @@ type config struct {
 	data, launch, results, only string
 	first, seeds                int
 	limit                       time.Duration
-	worker                      string // the run of which this process is a worker
-	out                         string // where it writes its result
+
+	// worker names the run of which this process is a worker, and out is where it writes its
+	// result.
+	worker string
+	out    string
 }
 
 func run(ctx context.Context, out io.Writer, args []string) error {

@@ -12,7 +12,8 @@ import (
 
 // The bars, in points of accuracy.
 const (
-	leastMean = -1 // the lower bound of the mean difference
+	// leastMean is what the lower bound of the mean difference must be at least.
+	leastMean = -1
 	// leastSeed is the least difference of a seed in points, once twice the spread of fixed
 	// runs is added to it.
 	leastSeed = -3
@@ -24,10 +25,17 @@ type row struct {
 	// fixed and spread are the mean and the standard deviation of the fixed runs over the
 	// seeds, in points.
 	fixed, spread float64
-	mean, lower   float64 // of the differences, adaptive minus fixed; lower is the 95 % bound by Student's distribution
-	worst         float64 // difference
-	batch         float64 // mean batch of the adaptive runs' steps
-	largest       int
+
+	// mean and lower are of the differences, adaptive minus fixed; lower is the 95 % bound by
+	// Student's distribution.
+	mean, lower float64
+
+	// worst is the smallest difference.
+	worst float64
+
+	// batch is the mean batch of the adaptive runs' steps, and largest their largest one.
+	batch   float64
+	largest int
 }
 
 // pass reports whether the cell holds both bars.

@@ -26,11 +26,18 @@ type runConfig struct {
 // A result is what a run came to.
 type result struct {
 	runConfig
-	Accuracy float64 `json:"accuracy"` // on all test images
-	Steps    uint64  `json:"steps"`
-	Batch    float64 `json:"batch"`   // mean of the steps
-	Largest  int     `json:"largest"` // batch
-	Gain     float64 `json:"gain"`    // at the end
+
+	// Accuracy is that on all test images.
+	Accuracy float64 `json:"accuracy"`
+
+	Steps uint64 `json:"steps"`
+
+	// Batch is the mean of the steps' batches, and Largest the largest of them.
+	Batch   float64 `json:"batch"`
+	Largest int     `json:"largest"`
+
+	// Gain is the one at the end.
+	Gain float64 `json:"gain"`
 }
 
 // train is one worker of a run. Rank 0 writes the result.
@@ -125,8 +132,10 @@ func train(ctx context.Context, c runConfig, folder, path string) (err error) {
 // A lastEvaluator evaluates at the end of the last epoch alone: the other ones' scores are not
 // read.
 type lastEvaluator struct {
-	left int // epochs
-	of   worker.Evaluator
+	// left counts the epochs that are still to end.
+	left int
+
+	of worker.Evaluator
 }
 
 func (e *lastEvaluator) Evaluate(ctx context.Context) (worker.Scores, error) {

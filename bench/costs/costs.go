@@ -50,17 +50,29 @@ type Transport struct {
 
 // Costs are the stages. Bytes are those of float32 values, also where they are encoded.
 type Costs struct {
-	Machine    string               `json:"machine"`
-	Cores      int                  `json:"cores"`
-	LLC        float64              `json:"llc"` // bytes of the last-level cache; 0: not known
-	Commit     string               `json:"commit"`
-	Command    string               `json:"command"`
-	Transports map[string]Transport `json:"transports"` // by name: tcp, unix, auto
-	Copy       Line                 `json:"copy"`       // a byte copied
-	Sum        Line                 `json:"sum"`        // a byte of a contribution added to others
-	Update     map[string]Line      `json:"update"`     // a byte of a value changed, by rule
-	Encode     map[string]Line      `json:"encode"`     // a byte compressed, by kind
-	Decode     map[string]Line      `json:"decode"`     // a byte added to a sum from its code
+	Machine string `json:"machine"`
+	Cores   int    `json:"cores"`
+
+	// LLC is the size of the last-level cache in bytes; 0: not known.
+	LLC float64 `json:"llc"`
+
+	Commit  string `json:"commit"`
+	Command string `json:"command"`
+
+	// Transports are by name: tcp, unix, auto.
+	Transports map[string]Transport `json:"transports"`
+
+	// Copy is what a copied byte costs, and Sum a byte of a contribution that is added to others.
+	Copy Line `json:"copy"`
+	Sum  Line `json:"sum"`
+
+	// Update is what a changed byte of a value costs, by rule.
+	Update map[string]Line `json:"update"`
+
+	// Encode is what a compressed byte costs, and Decode one that is added to a sum from its code,
+	// by kind.
+	Encode map[string]Line `json:"encode"`
+	Decode map[string]Line `json:"decode"`
 }
 
 // Far is the share of what passes over a working set again and again that comes from memory: a

@@ -27,12 +27,15 @@ func (w work) String() string {
 }
 
 type model struct {
-	shape []int // of an example
-	net   func(x *gorgonia.Node) *gorgonia.Node
+	// shape is that of one example.
+	shape []int
+
+	net func(x *gorgonia.Node) *gorgonia.Node
 }
 
 var models = map[string]model{
-	"resnet18-imagenet": {[]int{3, 32, 32}, resnet(nn.ImageNet)}, // the tutorial's model
+	// This is the tutorial's model.
+	"resnet18-imagenet": {[]int{3, 32, 32}, resnet(nn.ImageNet)},
 	"resnet18-cifar":    {[]int{3, 32, 32}, resnet(nn.CIFAR)},
 	"mlp": {[]int{784}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.MLP(x, nn.MLPConfig{Hidden: []int{512, 512}, Classes: classes})
@@ -139,7 +142,8 @@ func newTraining(w work) (*training, error) {
 	t.update = func(i int) {
 		a := t.pieces[i]
 		if err := t.opt.At(t.step, 1, optim.Factors{LearningRate: 1, WeightDecay: 1}).Update(a.value, a.grad, a.state); err != nil {
-			panic(err) // lengths that do not fit
+			// Lengths do not fit: the program is wrong.
+			panic(err)
 		}
 	}
 	return t, nil

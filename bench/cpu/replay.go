@@ -11,8 +11,12 @@ import (
 
 // costs are what a pool's threads spend on finding work.
 type costs struct {
-	join    time.Duration // from the start of a run until a waiting thread has its first piece, and from its last piece until Run returns
-	handOut time.Duration // of one piece, while other threads ask for theirs
+	// join is the time from the start of a run until a waiting thread has its first piece, and from
+	// its last piece until Run returns.
+	join time.Duration
+
+	// handOut is the time of one piece's hand-out while other threads ask for theirs.
+	handOut time.Duration
 }
 
 // replay is the time of one run of a pool of so many threads whose pieces take parts: pieces go in
@@ -33,7 +37,9 @@ func (c costs) replay(parts []time.Duration, threads int) time.Duration {
 	for i := 1; i < threads; i++ {
 		free[i] = c.join + time.Duration(i-1)*c.handOut
 	}
-	word, end, helped := -c.handOut, time.Duration(0), false // word: when the last piece was taken
+
+	// word is when the last piece was taken.
+	word, end, helped := -c.handOut, time.Duration(0), false
 	for _, d := range parts {
 		i := slices.Index(free, slices.Min(free))
 		word = max(free[i], word+c.handOut)
@@ -74,7 +80,9 @@ func measureCosts() costs {
 		begun := time.Now()
 		p.Run(2, spin)
 		d := time.Since(begun) - busy
-		return max(d, 0) / 2, d < busy/2 // else one thread did both, or waited for a core
+
+		// Otherwise one thread did both, or waited for a core.
+		return max(d, 0) / 2, d < busy/2
 	})
 
 	// Two threads count on one word, each pieces times.

@@ -75,7 +75,9 @@ func scaleTo(c *cli.Context, w work, cost costs, one time.Duration) (time.Durati
 		return 0, err
 	}
 	defer t.Close()
-	if err := t.Step(c.Context); err != nil { // touches the memory
+
+	// The first step touches the memory.
+	if err := t.Step(c.Context); err != nil {
 		return 0, err
 	}
 	ops, err := t.parts(c.Context, max(1, c.Int("steps")))
@@ -119,17 +121,26 @@ func scaleTo(c *cli.Context, w work, cost costs, one time.Duration) (time.Durati
 
 // A prediction is one step on some threads.
 type prediction struct {
-	took   time.Duration
-	worked time.Duration // by all threads together
-	losses []loss        // of each operation
+	took time.Duration
+
+	// worked is the time of all threads together.
+	worked time.Duration
+
+	// losses has one for each operation.
+	losses []loss
 }
 
 // A loss is what an operation leaves idle.
 type loss struct {
-	kind, op     string
-	lost         time.Duration // threads · took − what they worked
+	kind, op string
+
+	// lost is threads · took less the time in which they worked.
+	lost time.Duration
+
 	took, serial time.Duration
-	pieces       int // of the longest run; 0 without one
+
+	// pieces are those of the longest run; 0: it had none.
+	pieces int
 }
 
 func predict(ops []nn.OpParts, threads int, cost costs) prediction {

@@ -108,7 +108,9 @@ func (c config) row(ctx context.Context, out io.Writer, folder, kind string) err
 		return err
 	}
 	defer images.Close()
-	if _, err := c.ours(ctx, images, 0); err != nil { // warms up
+
+	// This warms up.
+	if _, err := c.ours(ctx, images, 0); err != nil {
 		return err
 	}
 	var peer *processes.Process

@@ -37,7 +37,9 @@ func checkAccuracy(c *checker) error {
 		return err
 	}
 	last := all[len(all)-1]
-	value, _ := strconv.ParseFloat(last[2], 64) // it matched
+
+	// The pattern takes numbers alone.
+	value, _ := strconv.ParseFloat(last[2], 64)
 	rates, _ := epochRates(text)
 	r := row{Name: name, Status: ok, Value: value, Unit: "of all", Bound: bound,
 		Detail: fmt.Sprintf("after epoch %s of %d, %s in all (aim: under 60 s); images/s %.0f; %s", last[1], c.epochs, took.Round(100*time.Millisecond), rates, shares(text))}

@@ -41,7 +41,8 @@ func bars(rows []row, small bool) []row {
 			r = row{Section: "bars", Name: name, Status: skip, Detail: "one of the two was not measured"}
 		default:
 			if r.Value = value / of; small {
-				r.Status = info // speeds mean nothing
+				// The speeds of such a run mean nothing.
+				r.Status = info
 			} else if r.Value < bound {
 				r.Status = miss
 			}

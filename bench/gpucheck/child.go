@@ -13,9 +13,14 @@ import (
 // A checker is what a section of this program writes rows to.
 type checker struct {
 	settings
-	self string          // the path of this program
-	ctx  context.Context // ends a little before the section is ended
-	out  io.Writer
+
+	// self is the path of this program.
+	self string
+
+	// ctx ends a little before the section is ended.
+	ctx context.Context
+
+	out io.Writer
 }
 
 // child is a section in a process of its own.

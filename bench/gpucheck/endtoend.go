@@ -45,7 +45,9 @@ func epochRates(text string) (rates []float64, loss float64) {
 			rates = append(rates, 0)
 		}
 		rates[epoch] += rate
-		loss, _ = strconv.ParseFloat(m[2], 64) // it matched
+
+		// The pattern takes numbers alone.
+		loss, _ = strconv.ParseFloat(m[2], 64)
 	}
 	return rates, loss
 }
@@ -77,7 +79,9 @@ func (c *checker) runCommand(command ...string) (string, time.Duration, error) {
 	defer os.RemoveAll(dir)
 	cmd := exec.CommandContext(c.ctx, command[0], command[1:]...)
 	cmd.Dir = dir
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // launch ends its processes
+
+	// Launch ends its processes.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 2 * time.Second
 	begun := time.Now()
 	out, err := cmd.CombinedOutput()
@@ -164,11 +168,15 @@ func checkEndToEnd(c *checker) error {
 			continue
 		}
 		best := 0.0
-		for _, r := range rates[1:] { // the first has preparations in it
+
+		// The first rate has preparations in it.
+		for _, r := range rates[1:] {
 			best = max(best, r)
 		}
 		r := row{Name: j.name, Status: info, Value: best, Unit: "images/s", Detail: fmt.Sprintf("epochs %.0f; last loss %.3f; %.1f s in all; %s", rates, loss, took.Seconds(), shares(text))}
-		if err != nil { // it was ended, or it did not end well
+
+		// A job that was ended, or did not end well, has rates, too.
+		if err != nil {
 			r.Detail += "; " + err.Error()
 			if c.ctx.Err() == nil {
 				r.Status = fail

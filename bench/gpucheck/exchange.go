@@ -87,7 +87,9 @@ func (c *checker) checkExchange(launch string) error {
 		c.failed(name, err)
 		return nil
 	}
-	bytes, _ := strconv.ParseFloat(m[2], 64) // they matched
+
+	// The pattern takes numbers alone.
+	bytes, _ := strconv.ParseFloat(m[2], 64)
 	ms, _ := strconv.ParseFloat(m[4], 64)
 	c.measured(name, 2*bytes/ms/1e6, "GB/s", "a round of %.1f MB each way in %.2f ms (median of %s): at most %.0f images/s at batch 512", bytes/1e6, ms, m[3], 512/ms*1e3)
 	return nil

@@ -66,9 +66,14 @@ type settings struct {
 	small    bool
 	list     bool
 
-	self     string // the program that sections run in; "" is this one
-	section  string // of a child
-	exchange bool   // a worker without a GPU
+	// self is the program that sections run in; "": this one.
+	self string
+
+	// section is the one that this process runs as a child.
+	section string
+
+	// exchange makes this process a worker without a GPU.
+	exchange bool
 }
 
 func main() {

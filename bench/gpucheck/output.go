@@ -25,11 +25,19 @@ var place = regexp.MustCompile(`^\w+\.go:\d+: `)
 type output struct {
 	section string
 	add     func(row)
-	rest    *tailWriter // what is no row
-	begun   []byte      // of a line
-	test    string      // whose text comes
-	said    map[string]string
-	fails   int // rows that are FAIL
+
+	// rest takes what is no row.
+	rest *tailWriter
+
+	// begun is the beginning of a line whose end is still to come.
+	begun []byte
+
+	// test is the test whose text comes, and said what each has written.
+	test string
+	said map[string]string
+
+	// fails counts the rows that are FAIL.
+	fails int
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -71,7 +79,9 @@ func (o *output) event(line string) bool {
 		}
 		o.row(r)
 		return true
-	case what == "===": // another test writes
+
+	// Another test writes from here on.
+	case what == "===":
 		_, o.test, _ = strings.Cut(rest, " ")
 		o.test = strings.TrimSpace(o.test)
 	case what == "---":
@@ -119,9 +129,11 @@ func lastLine(s string) string {
 
 // A tailWriter keeps the beginning and the end of what is written to it.
 type tailWriter struct {
-	mu         sync.Mutex
-	head, tail []byte // guarded by mu
-	lost       int    // bytes between them, guarded by mu
+	mu sync.Mutex
+
+	// mu guards head and tail, and lost, the number of bytes between them.
+	head, tail []byte
+	lost       int
 }
 
 func (t *tailWriter) Write(p []byte) (int, error) {

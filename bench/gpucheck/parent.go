@@ -13,12 +13,16 @@ import (
 func parent(ctx context.Context, s settings, chosen []section, out io.Writer) int {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.time, fmt.Errorf("the time for everything, %s, has passed", s.time))
 	defer cancel()
-	host, _ := os.Hostname() // a name for people
+
+	// The name is for people.
+	host, _ := os.Hostname()
 	screen := newScreen(out)
 	defer screen.close()
 	rep := &report{Command: os.Args, Built: built(), Machine: host, Begun: time.Now().UTC(), Seconds: map[string]float64{}, out: screen, path: s.json, width: width(out), small: s.small}
 	rep.head()
-	missing := "" // why there is no GPU
+
+	// missing says why there is no GPU.
+	missing := ""
 	if !chosenHas(chosen, "libraries") {
 		chosen = append([]section{sections[0]}, chosen...)
 	}

@@ -117,7 +117,8 @@ func newScreen(w io.Writer) *screen {
 	go func() {
 		defer close(s.done)
 		for line := range s.lines {
-			w.Write(line) // an error cannot be shown anywhere
+			// There is nowhere to show an error.
+			w.Write(line)
 		}
 	}()
 	return s

@@ -46,14 +46,17 @@ func runSection(ctx context.Context, s settings, sec section, limit time.Duratio
 type process struct {
 	path string
 	args []string
-	env  string // one variable
+
+	// env is one variable of the environment, with its value.
+	env string
 }
 
 // itself is this program for a section.
 func (s settings) itself(sec section, limit time.Duration) process {
 	self := s.self
 	if self == "" {
-		self, _ = os.Executable() // starting it says what is wrong
+		// Without a path the start says what is wrong.
+		self, _ = os.Executable()
 	}
 	return process{self, []string{"-section", sec.name, "-data", s.data, "-bin", s.bin, "-python", s.python, "-device", strconv.Itoa(s.device),
 		"-epochs", strconv.Itoa(s.epochs), "-small=" + strconv.FormatBool(s.small)}, limitVariable + "=" + (limit - gputest.Margin(limit)).String()}
@@ -73,7 +76,8 @@ func (p process) run(ctx context.Context, sec section, limit time.Duration, rep 
 	out := &output{section: sec.name, add: rep.add, rest: rest, said: map[string]string{}}
 	err := p.wait(ctx, out, rest)
 	if e, is := errors.AsType[*exec.ExitError](err); err == nil || is && e.ExitCode() == 1 && out.fails > 0 {
-		return // its rows say all
+		// Its rows say all.
+		return
 	}
 	text := rest.String()
 	switch {
@@ -105,7 +109,9 @@ func (p process) wait(ctx context.Context, out, rest io.Writer) error {
 	}
 	err := cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	if errors.Is(err, exec.ErrWaitDelay) { // it did end well
+
+	// It did end well, but left somebody behind with its pipes.
+	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}
 	return err

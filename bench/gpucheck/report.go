@@ -33,19 +33,28 @@ type childLog struct {
 
 // A report is all rows of a run.
 type report struct {
-	Command []string           `json:"command"`
-	Built   string             `json:"built"`
-	Machine string             `json:"machine"`
-	Begun   time.Time          `json:"begun"`
-	Whole   bool               `json:"whole"` // false: it was written before the last section
-	Summary string             `json:"summary"`
-	Seconds map[string]float64 `json:"seconds"` // of each section
-	Rows    []row              `json:"rows"`
-	Logs    []childLog         `json:"logs,omitempty"`
+	Command []string  `json:"command"`
+	Built   string    `json:"built"`
+	Machine string    `json:"machine"`
+	Begun   time.Time `json:"begun"`
 
-	out   io.Writer
-	path  string
-	width int // of the terminal, 0 for none
+	// Whole is false in what was written before the last section.
+	Whole bool `json:"whole"`
+
+	Summary string `json:"summary"`
+
+	// Seconds are those of each section.
+	Seconds map[string]float64 `json:"seconds"`
+
+	Rows []row      `json:"rows"`
+	Logs []childLog `json:"logs,omitempty"`
+
+	out  io.Writer
+	path string
+
+	// width is that of the terminal; 0: there is none.
+	width int
+
 	small bool
 }
 

@@ -6,9 +6,14 @@ import "time"
 type section struct {
 	name  string
 	about string
-	share time.Duration // of the time for everything, as a weight
-	gpu   bool          // needs one
-	run   func(c *checker) error
+
+	// share is its part of the time for everything, as a weight.
+	share time.Duration
+
+	// gpu says that it needs one.
+	gpu bool
+
+	run func(c *checker) error
 
 	// tests are the packages whose test TestGPU and the section's name are its checks.
 	tests []string

@@ -69,14 +69,17 @@ func checkTorch(c *checker) error {
 		args = []string{script, "--device", "cpu", "--width", "8", "--size", "8", "--warm", "1", "--spell", "1", "--seconds", "0",
 			"--cases", "eager bf16 4,compile bf16 4,eager-graph bf16 4,eager bf16 8"}
 	}
-	if end, hasEnd := c.ctx.Deadline(); hasEnd { // what is begun later would be ended in the middle
+
+	// What is begun later would be ended in the middle.
+	if end, hasEnd := c.ctx.Deadline(); hasEnd {
 		args = append(args, "--within", fmt.Sprintf("%.3f", 0.95*time.Until(end).Seconds()))
 	}
 	measured := 0
 	err = c.eachLine(exec.CommandContext(c.ctx, c.python, args...), func(line string) {
 		var l torchLine
 		if json.Unmarshal([]byte(line), &l) != nil {
-			return // what libraries print
+			// It is what libraries print.
+			return
 		}
 		c.torchRow(l)
 		if l.Rate > 0 {
@@ -97,7 +100,9 @@ func (c *checker) eachLine(cmd *exec.Cmd, f func(line string)) error {
 	r, w := io.Pipe()
 	tail := &tailWriter{}
 	cmd.Stdout, cmd.Stderr = w, io.MultiWriter(os.Stderr, tail)
-	cmd.WaitDelay = time.Second // for those whom it leaves behind with its pipes
+
+	// It may leave others behind with its pipes.
+	cmd.WaitDelay = time.Second
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
@@ -113,7 +118,9 @@ func (c *checker) eachLine(cmd *exec.Cmd, f func(line string)) error {
 		}
 	}()
 	err := cmd.Run()
-	if errors.Is(err, exec.ErrWaitDelay) { // it did end well
+
+	// It did end well, but left somebody behind with its pipes.
+	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}
 	w.Close()

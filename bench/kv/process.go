@@ -25,8 +25,10 @@ import (
 
 // What a process of a job is given besides the job's own variables.
 const (
-	roleEnv      = "PARAGON_BENCH_ROLE"
-	workEnv      = "PARAGON_BENCH_WORK" // names, with commas between
+	roleEnv = "PARAGON_BENCH_ROLE"
+
+	// workEnv has the names of the work, with commas between.
+	workEnv      = "PARAGON_BENCH_WORK"
 	scaleEnv     = "PARAGON_BENCH_SCALE"
 	transportEnv = "PARAGON_BENCH_TRANSPORT"
 	profileEnv   = "PARAGON_BENCH_PROFILE"

@@ -97,8 +97,11 @@ func (m *measured) cpuPerOperation() float64 {
 
 // A report writes results as they come, and a table of them all.
 type report struct {
-	w     io.Writer
-	saved bytes.Buffer // what was written
+	w io.Writer
+
+	// saved is what was written.
+	saved bytes.Buffer
+
 	order []string
 	all   map[string]*measured
 }

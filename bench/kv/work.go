@@ -100,7 +100,8 @@ func resnet18() []int {
 		for block := range 2 {
 			sizes = append(sizes, out*in*9, out, out, out*out*9, out, out)
 			if stage > 0 && block == 0 {
-				sizes = append(sizes, out*in, out, out) // the shortcut
+				// These are the shortcut's.
+				sizes = append(sizes, out*in, out, out)
 			}
 			in = out
 		}

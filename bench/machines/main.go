@@ -149,9 +149,14 @@ func readAll(files []string) (*table, error) {
 // A table has a row for each ratio, in the order in which they came, and a column for each machine.
 type table struct {
 	machines []string
-	notes    map[string]string // by machine: its first note
-	rows     []string
-	cells    map[string]map[string]string // by row and machine
+
+	// notes has the first note of each machine.
+	notes map[string]string
+
+	rows []string
+
+	// cells are by row and machine.
+	cells map[string]map[string]string
 }
 
 // read adds a file's results.

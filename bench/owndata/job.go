@@ -88,7 +88,9 @@ func (j *job) told() (all []event, err error) {
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
 			var e event
-			if json.Unmarshal(lines.Bytes(), &e) == nil { // not the last line of a killed process
+
+			// The last line of a killed process may be cut short, and does not count.
+			if json.Unmarshal(lines.Bytes(), &e) == nil {
 				all = append(all, e)
 			}
 		}

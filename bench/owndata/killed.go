@@ -28,7 +28,9 @@ func (s *shower) killed(ctx context.Context) error {
 	want := ""
 	for i, src := range append([]source{{s.places[0], formats[0]}}, s.sources()...) {
 		var kills []kill
-		if i > 0 { // nothing happens to the first job
+
+		// Nothing happens to the first job.
+		if i > 0 {
 			kills = s.killsOf(all)
 		}
 		set := s.settings(src, fmt.Sprint("killed-", i))
@@ -144,7 +146,9 @@ func (s *shower) countOnce(ctx context.Context, set settings, all int) (summary,
 	if err := j.until(ctx, stop, 1); err != nil {
 		return summary{}, j.Explain(err)
 	}
-	if err := syscall.Kill(j.PID(), syscall.SIGUSR1); err != nil { // as launch ctl stop
+
+	// SIGUSR1 stops the job as launch ctl stop does.
+	if err := syscall.Kill(j.PID(), syscall.SIGUSR1); err != nil {
 		return summary{}, err
 	}
 	if err := j.wait(ctx, stoppedCode); err != nil {

@@ -41,16 +41,31 @@ var buckets bool
 type config struct {
 	images  int
 	classes int
-	size    int    // of the images that are trained on
-	largest int    // side of the images that are made
-	photos  string // folder of real ones; empty: none
-	launch  string
-	dir     string // of the sets; empty: a temporary one
+
+	// size is the width of the images that are trained on, and largest the longer side of those
+	// that are made.
+	size    int
+	largest int
+
+	// photos is a folder of real ones; empty: they are made.
+	photos string
+
+	launch string
+
+	// dir is the folder of the sets; empty: a temporary one.
+	dir string
+
 	latency time.Duration
-	only    *regexp.Regexp // of the tables
-	what    *regexp.Regexp // of the formats and places: "tar from S3"
-	kills   int            // of each job
-	show    bool           // what launch says
+
+	// only chooses tables, and what chooses formats and places, such as "tar from S3".
+	only *regexp.Regexp
+	what *regexp.Regexp
+
+	// kills is how often each job is killed.
+	kills int
+
+	// show shows what launch says.
+	show bool
 }
 
 func main() {

@@ -18,7 +18,8 @@ import (
 
 // What is trained in each table.
 const (
-	batch  = 20 // of a worker
+	// batch is that of a worker.
+	batch  = 20
 	epochs = 2
 )
 
@@ -67,14 +68,16 @@ func (s *shower) same(ctx context.Context) error {
 	fmt.Fprintln(t, "place\tformat\treaders\tcache\tparameters\tloss\timages/s\twaits\tMB sent")
 	want := ""
 	for _, src := range s.sources() {
-		dir, cold := filepath.Join(s.root, "cache-"+src.format.name), int64(0) // bytes sent to an empty cache
+		// cold counts the bytes that were sent to an empty cache.
+		dir, cold := filepath.Join(s.root, "cache-"+src.format.name), int64(0)
 		for _, how := range []struct {
 			cache   string
 			readers int
 		}{{"none", 1}, {"none", 8}, {"cold", 1}, {"warm", 8}, {"cold", 8}, {"warm", 1}} {
 			r := phototrain.Run{URL: src.address(), Readers: how.readers}
 			if how.cache != "none" {
-				if src.sent == nil { // a disk needs no cache
+				// A disk needs no cache.
+				if src.sent == nil {
 					continue
 				}
 				r.Open = data.OpenOptions{CacheDir: dir}

@@ -150,9 +150,11 @@ func (s *settings) work() (err error) {
 // An observer tells of each step, and kills its process where that is asked for.
 type observer struct {
 	*settings
-	kv   kvstore.Store
-	out  *json.Encoder
-	done int // steps of the job
+	kv  kvstore.Store
+	out *json.Encoder
+
+	// done counts the steps of the job.
+	done int
 }
 
 func (o *observer) Begin(worker.Run) {}
@@ -164,7 +166,9 @@ func (o *observer) Step(s worker.StepInfo) {
 			continue
 		}
 		mark, err := os.OpenFile(filepath.Join(o.Dir, fmt.Sprint("killed-", i)), os.O_CREATE|os.O_EXCL, 0o644)
-		if err != nil { // it was before
+
+		// The process has ended before.
+		if err != nil {
 			continue
 		}
 		mark.Close()

@@ -89,15 +89,18 @@ func newApp(busy func() float64) *cli.App {
 // A bench is one run of this program.
 type bench struct {
 	ours, launch, python, script string
-	oneBlasPool                  bool // BLAS has no threads of its own
-	compile, memory              bool
-	processes, turns             int
-	seconds                      float64
-	limit                        time.Duration
-	budget                       time.Duration
-	busy                         func() float64
-	out                          io.Writer
-	results                      []result
+
+	// oneBlasPool says that BLAS has no threads of its own.
+	oneBlasPool bool
+
+	compile, memory  bool
+	processes, turns int
+	seconds          float64
+	limit            time.Duration
+	budget           time.Duration
+	busy             func() float64
+	out              io.Writer
+	results          []result
 }
 
 func run(c *cli.Context, busy func() float64) error {
@@ -157,7 +160,9 @@ func run(c *cli.Context, busy func() float64) error {
 			fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", r, res.late)
 		}
 		b.results = append(b.results, res)
-		if c.Path("table") != "" { // after each row, since a run is long
+
+		// The table is written after each row, since a run is long.
+		if c.Path("table") != "" {
 			if err := writeTable(c.Path("table"), here, c.String("note"), time.Since(start), b); err != nil {
 				return err
 			}
@@ -179,5 +184,7 @@ func (b *bench) row(ctx context.Context, r row, share time.Duration) (result, er
 	over := fmt.Errorf("the row's %v of --budget %v were over (fewer --rows have more time each): %w", share.Round(time.Second/10), b.budget, errLate)
 	ctx, cancel := context.WithTimeoutCause(ctx, share, over)
 	defer cancel()
-	return b.measure(ctx, r, time.Now().Add(share*2/3)) // the rest is for memory
+
+	// The rest of the time is for memory.
+	return b.measure(ctx, r, time.Now().Add(share*2/3))
 }

@@ -42,9 +42,14 @@ func pairs(a, b []rate) (lo, mid, hi float64) {
 }
 
 const (
-	quietShare = 0.05 // of the cores, that others may take in a quiet spell
-	quietFew   = 3    // quiet pairs that are enough to leave the others out
-	patience   = 4    // times as many spells as asked for are made, in the hope of quiet ones
+	// quietShare is the part of the cores that others may take in a quiet spell.
+	quietShare = 0.05
+
+	// quietFew is how many quiet pairs are enough to leave the others out.
+	quietFew = 3
+
+	// patience times as many spells as asked for are made, in the hope of quiet ones.
+	patience = 4
 )
 
 // quietTurns keeps the turns during whose spells nothing else ran, if there are some; else those

@@ -30,9 +30,12 @@ func (b *bench) blame(err error, args []string) error {
 // A process is a child that answers each line with a line.
 type process struct {
 	*processes.Process
-	args    []string
-	b       *bench
-	ctx     context.Context // ends with the row's time
+	args []string
+	b    *bench
+
+	// ctx ends with the row's time.
+	ctx context.Context
+
 	cancel  context.CancelCauseFunc
 	stopped bool
 }

@@ -30,7 +30,8 @@ func (r row) String() string {
 }
 
 func rows() (all []row) {
-	for _, model := range []string{"resnet18-imagenet", "mlp", "lenet", "resnet18-cifar"} { // the slowest last: it has the time that others leave
+	// The slowest comes last: it has the time that the others leave.
+	for _, model := range []string{"resnet18-imagenet", "mlp", "lenet", "resnet18-cifar"} {
 		for _, batch := range []int{64, 128} {
 			for _, threads := range []int{2, 1} {
 				for _, dtype := range []string{"float32", "bf16"} {
@@ -53,12 +54,20 @@ type rate struct{ wall, cpu, others float64 }
 // A result is a row's rates: of ours and of the peer's, spell by spell.
 type result struct {
 	row
-	ours, peer               []rate
-	eager, compiled          []rate // the peer's two; compiled is empty where it was not measured
-	uncompiled               string // why it was not
-	oursAlone, peerAlone     []rate // scaling rows: of one process
+	ours, peer []rate
+
+	// eager and compiled are the peer's two; compiled is empty where it was not measured, and
+	// uncompiled says why.
+	eager, compiled []rate
+	uncompiled      string
+
+	// oursAlone and peerAlone are the rates of one process, in rows of scaling.
+	oursAlone, peerAlone []rate
+
 	plan, oursPeak, peerPeak float64
-	late                     string // why there is no ratio; "": there is one
+
+	// late says why there is no ratio; "": there is one.
+	late string
 }
 
 // measure makes spells until enough, and at least one pair; none begins behind the time until.
@@ -76,7 +85,8 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 		}
 		res.ours, res.eager = res.ours[:whole], res.eager[:whole]
 		if errors.Is(err, errLate) && whole > 0 {
-			break // the spells that were made count
+			// The spells that were made count.
+			break
 		}
 		if err != nil {
 			return res, err
@@ -87,7 +97,8 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 	if b.memory {
 		var theirs peerError
 		if err := b.memoryOf(ctx, &res, mode); errors.Is(err, errLate) || errors.As(err, &theirs) {
-			res.plan, res.oursPeak, res.peerPeak = 0, 0, 0 // not measured
+			// Memory was not measured.
+			res.plan, res.oursPeak, res.peerPeak = 0, 0, 0
 		} else if err != nil {
 			return res, err
 		}
@@ -156,7 +167,8 @@ func (b *bench) turnsOf(ctx context.Context, res *result, until time.Time) error
 		compiled, err := b.start(ctx, b.tuned(res.row), append(b.peerServe(res.row), "compile")...)
 		if err != nil && ctx.Err() != nil {
 			return err
-		} else if err != nil { // eager PyTorch is the peer
+		} else if err != nil {
+			// Without compilation eager PyTorch is the peer.
 			res.uncompiled, res.compiled = processes.Reason(err), nil
 		} else {
 			defer compiled.stop()

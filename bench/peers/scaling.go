@@ -26,7 +26,8 @@ func (b *bench) measureScaling(ctx context.Context, r row, until time.Time) (res
 	for i := 0; i < b.processes && (i == 0 || time.Now().Before(until)); i++ {
 		err := b.scalingTurn(ctx, &res, alone)
 		if errors.Is(err, errLate) && i > 0 {
-			break // the turns that were made count
+			// The turns that were made count.
+			break
 		}
 		if err != nil {
 			return res, err
@@ -115,7 +116,9 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), b.tuned(r)...)
 	processes.OwnGroup(cmd)
-	cmd.Cancel = func() error { return processes.SignalGroup(cmd, syscall.SIGINT) } // launch and Python clean up behind themselves
+
+	// Launch and Python clean up behind themselves.
+	cmd.Cancel = func() error { return processes.SignalGroup(cmd, syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
 	var out processes.Tail
 	cmd.Stdout, cmd.Stderr = &out, &out
@@ -123,7 +126,9 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 	err := cmd.Start()
 	if err == nil {
 		err = cmd.Wait()
-		_ = processes.SignalGroup(cmd, syscall.SIGKILL) // what it has left behind
+
+		// This ends what it has left behind.
+		_ = processes.SignalGroup(cmd, syscall.SIGKILL)
 	}
 	worked, took := b.busy()-before, time.Since(started).Seconds()
 	switch cause := context.Cause(ctx); {
@@ -153,7 +158,9 @@ func (b *bench) spellOfJob(ctx context.Context, r row, n int, args ...string) (r
 		got := rateOf(n, r.batch)
 		sum.wall, sum.cpu = sum.wall+got.wall, sum.cpu+got.cpu/float64(len(spells))
 	}
-	own := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime() // with the processes that it has waited for
+
+	// These times have those of the processes that it has waited for.
+	own := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	sum.others = othersShare(worked-own.Seconds(), took)
 	return sum, nil
 }

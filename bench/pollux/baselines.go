@@ -13,7 +13,9 @@ import (
 type tiresias struct {
 	queues  [2][]*job
 	running map[*job]bool
-	checked map[*job]int // when the time of a running job was last added up
+
+	// checked is when the time of a running job was last added up; ran is that time.
+	checked map[*job]int
 	ran     map[*job]int
 }
 
@@ -21,7 +23,8 @@ func newTiresias() *tiresias {
 	return &tiresias{running: map[*job]bool{}, checked: map[*job]int{}, ran: map[*job]int{}}
 }
 
-const demotion = 16 * 3600 // slots times seconds
+// demotion is after how much work a job falls to the second queue, in slots times seconds.
+const demotion = 16 * 3600
 
 func (t *tiresias) arrive(j *job) { j.batch = j.Batch }
 

@@ -20,16 +20,23 @@ type policy interface {
 // settings are what a simulation is made of besides workload and policy.
 type settings struct {
 	nodes, slots int
-	cycle        int     // seconds between decisions
-	cost         int     // seconds that a change of allocation takes
-	interference float64 // part of its speed that a job on several nodes loses where it shares one with another such job
+
+	// cycle is the time between decisions, and cost that of a change of allocation, in seconds.
+	cycle int
+	cost  int
+
+	// interference is the part of its speed that a job on several nodes loses where it shares one
+	// with another such job.
+	interference float64
 }
 
 // A cluster is simulated. Time passes in cycles: jobs run for one, then the policy decides.
 type cluster struct {
 	settings
 	jobs []*job
-	now  int // seconds
+
+	// now is the time in seconds.
+	now int
 }
 
 // An outcome is what a simulation ended with.

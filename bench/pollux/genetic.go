@@ -26,10 +26,17 @@ type genetic struct {
 
 	// Of this decision.
 	nodes, slots int
-	base         []uint8   // what jobs have now, row by row
-	most         []int     // replicas of each job
-	factor       []float64 // of a job whose row is not its base
-	speed        []func(nodes, replicas int) float64
+
+	// base is what jobs have now, row by row.
+	base []uint8
+
+	// most has the largest number of replicas of each job.
+	most []int
+
+	// factor is what the speed of a job is multiplied by if its row is not its base.
+	factor []float64
+
+	speed []func(nodes, replicas int) float64
 }
 
 const population = 100
@@ -42,8 +49,11 @@ func (g *genetic) arrive(j *job) { arriveAdaptive(j) }
 
 // An individual is an assignment and how good it is.
 type individual struct {
-	rows     []uint8 // replicas by job and node
-	fitness  float64 // both are to be large
+	// rows has the replicas by job and node.
+	rows []uint8
+
+	// fitness and use are to be large.
+	fitness  float64
 	use      float64
 	front    int
 	crowding float64
@@ -166,7 +176,9 @@ func (g *genetic) born(rows []uint8) *individual {
 			}
 		}
 		s := g.speed[i](nodes, replicas)
-		use += s // speedup for each replica, times the share of the active slots
+
+		// The use is the speedup for each replica, times the share of the active slots.
+		use += s
 		s *= 1 / float64(g.slots)
 		if !bytes.Equal(row, g.row(g.base, i)) {
 			s *= g.factor[i]

@@ -23,18 +23,33 @@ type job struct {
 	trace.Job
 	app *trace.Application
 
-	batch   int // global, fixed; 0: the profile chooses it
+	// batch is the global one, if it is fixed; 0: the profile chooses it.
+	batch int
+
 	profile profile
 
-	alloc    []int // the node of each replica; replicas of one node are next to each other
-	local    int   // examples of a replica in one pass
-	accum    int   // passes before the one that ends a step
-	delay    int   // left of a change of allocation
-	restarts int   // -1 before the first start
+	// alloc has the node of each replica; replicas of one node are next to each other.
+	alloc []int
+
+	// local is the number of examples of a replica in one pass, and accum that of passes before the
+	// one that ends a step.
+	local int
+	accum int
+
+	// delay is what is left of a change of allocation.
+	delay int
+
+	// restarts is -1 before the first start.
+	restarts int
+
 	progress float64
 	epoch    int
-	service  int // seconds times replicas
-	ended    int // when; -1 while it is not
+
+	// service is in seconds times replicas.
+	service int
+
+	// ended is the time of the end; -1: it has not ended.
+	ended int
 }
 
 // placement is the number of replicas on each node.

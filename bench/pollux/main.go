@@ -49,9 +49,12 @@ type options struct {
 // policies are what --policy may name, in the table's order. A policy has state, so that each
 // simulation gets its own.
 var policies = []struct {
-	name      string
-	published string // the policy of published.json that the mean is compared with
-	make      func(options) policy
+	name string
+
+	// published is the policy of published.json that the mean is compared with.
+	published string
+
+	make func(options) policy
 }{
 	{"tiresias", "tiresias", func(options) policy { return newTiresias() }},
 	{"optimus", "optimus", func(options) policy { return optimus{} }},

@@ -24,7 +24,7 @@ func (g *genetic) offspring(people []*individual) []*individual {
 		isNew(p.rows)
 	}
 	var out []*individual
-	for range 100 * population / 2 { // attempts
+	for range 100 * population / 2 {
 		a, b := g.tournament(people), g.tournament(people)
 		for _, rows := range g.cross(a.rows, b.rows) {
 			if rows = g.repair(g.mutate(rows)); len(out) < population && isNew(rows) {
@@ -123,7 +123,10 @@ func (g *genetic) skip(p float64) int {
 // jobs.
 func (g *genetic) repair(rows []uint8) []uint8 {
 	jobs := len(g.most)
-	var taken, used [64]uint8 // by node
+
+	// Both are by node.
+	var taken, used [64]uint8
+
 	for i := range jobs {
 		row := g.row(rows, i)
 		replicas, nodes := 0, 0

@@ -14,10 +14,15 @@ type measured struct {
 	app     *trace.Application
 	timings []adapt.Timing
 	seen    map[[3]int]bool
-	most    int // replicas in any configuration
+
+	// most is the largest number of replicas in any configuration.
+	most int
+
 	adapt.Goodput
 	limits adapt.Limits
-	memo   map[[2]int]float64 // goodput by nodes and replicas, for this fit and noise
+
+	// memo has the goodput by nodes and replicas, for this fit and noise.
+	memo map[[2]int]float64
 }
 
 func newMeasured(app *trace.Application) *measured {
@@ -73,12 +78,14 @@ func (m *measured) corrected(nodes, replicas int) float64 {
 
 // goodput is that of the best batch; 0 where no batch is possible.
 func (m *measured) goodput(nodes, replicas int) float64 {
-	key := [2]int{min(nodes, 2), replicas} // to the model several nodes are the same as two
+	// To the model several nodes are the same as two.
+	key := [2]int{min(nodes, 2), replicas}
 	g, ok := m.memo[key]
 	if !ok {
 		c, err := m.Best(nodes, replicas, m.limits)
 		if err != nil && !errors.Is(err, adapt.ErrNoChoice) {
-			panic(err) // limits are those of the application
+			// The limits are those of the application.
+			panic(err)
 		}
 		g = c.Goodput
 		m.memo[key] = g
@@ -89,7 +96,8 @@ func (m *measured) goodput(nodes, replicas int) float64 {
 // mostReplicas is how many replicas a job may have: no more than have a batch each.
 func (j *job) mostReplicas(slots int) int {
 	if j.app.Name == "ncf" {
-		return 1 // as in the published runs, with a batch of 32768
+		// The published runs do this with a batch of 32768.
+		return 1
 	}
 	return min(slots, j.app.MaxBatch/j.app.MinLocalBatch)
 }

@@ -11,27 +11,54 @@ import (
 // A cluster is what is simulated: a job on hosts.
 type cluster struct {
 	workers, servers int
-	perHost          int // workers of a host; with oneHost all are
+
+	// perHost is the number of workers of a host; with oneHost all are on it.
+	perHost int
+
 	// Placement: oneHost has everything on one host; ownHosts gives every server a host of its
 	// own; shared has server i beside the workers of host i mod hosts, as launch places them.
 	placement string
-	cores     int     // of each host
-	threads   int     // of a worker's computing
-	link      float64 // bytes a second each way of a host; with oneHost, of the one medium that all messages share both ways, or 0
-	latency   float64 // seconds from one host to another
-	llc       float64 // bytes of a host's last-level cache
-	costs     *costs.Costs
-	transport string // between hosts; with oneHost, within it
-	rule      string // of the update; "none": the sum becomes the value
-	push      string // code of pushed gradients; "none": float32
-	pull      string // code of pulled values
-	sums      bool   // workers of a host add up before one push leaves it
-	together  bool   // small keys travel as one message for each server
-	model     model
-	rounds    int // simulated; the first does not count
-	fold      int // so many hosts whose workers do the same are simulated as one; 1: none
+
+	// cores are those of each host, and threads those on which a worker computes.
+	cores, threads int
+
+	// link is the speed of a host's link, in bytes a second each way. With oneHost it is that of
+	// the one medium that all messages share both ways; 0: memory, which takes no time.
+	link float64
+
+	// latency is the time from one host to another, in seconds.
+	latency float64
+
+	// llc is the size of a host's last-level cache, in bytes.
+	llc float64
+
+	costs *costs.Costs
+
+	// transport is the one between hosts; with oneHost, the one within it.
+	transport string
+
+	// rule is the one of the update; "none": the sum becomes the value.
+	rule string
+
+	// push and pull are the codes of gradients and of values; "none": float32.
+	push, pull string
+
+	// sums lets workers of a host add up before one push leaves it.
+	sums bool
+
+	// together lets small keys travel as one message for each server.
+	together bool
+
+	model model
+
+	// rounds are how many are simulated; the first does not count.
+	rounds int
+
+	// fold is how many hosts whose workers do the same are simulated as one; 1: each by itself.
+	fold int
 }
 
+// The placements.
 const (
 	oneHost  = "one"
 	ownHosts = "own"
@@ -45,8 +72,11 @@ const local = "auto"
 // docs/design/0042-sums-within-a-host.md.
 const (
 	smallBytes = 16 << 10
-	pushHead   = 124 // bytes of a key's head in a common message
-	pullHead   = 94
+
+	// pushHead and pullHead are the bytes of a key's head in a common message.
+	pushHead = 124
+	pullHead = 94
+
 	// keyShare is what a key costs in a common message, of a message of its own: bench/kv's
 	// work many/small against small, CPU time over TCP. Messages of their own share writes and
 	// reads, too.
@@ -73,7 +103,10 @@ func (c *cluster) hosts() int {
 // A layer is some keys whose gradients are there at the same time, and the computing that a step
 // spends on it.
 type layer struct {
-	keys              []int // values of each
+	// keys has the number of values of each key.
+	keys []int
+
+	// forward and backward are the seconds of both passes on one thread.
 	forward, backward float64
 }
 
@@ -107,7 +140,9 @@ func (m model) withStep(seconds float64) model {
 // multiplications.
 func resnet18(cifar bool) model {
 	m := model{name: "resnet18-imagenet"}
-	size, kernel := 16, 7 // of the stem's output
+
+	// size is the width of a layer's output, at first of the stem's.
+	size, kernel := 16, 7
 	if cifar {
 		m.name, size, kernel = "resnet18-cifar", 32, 3
 	}
@@ -195,7 +230,8 @@ func (c *cluster) validate() error {
 
 // A part is what travels as one message to one server: a shard, or all small ones together.
 type part struct {
-	layer  int // whose forward pass waits for it
+	// layer is the first one whose forward pass waits for it.
+	layer  int
 	server int
 	bytes  float64
 	keys   int
@@ -208,18 +244,18 @@ func (c *cluster) parts() ([][]part, error) {
 		return nil, err
 	}
 	out := make([][]part, len(keys))
-	small := make([]part, c.servers) // pushed at the end, when the first layer's gradients are there
+
+	// Small keys are pushed at the end, when the first layer's gradients are there.
+	small := make([]part, c.servers)
 	for l, layer := range keys {
-		for _, k := range layer {
-			for _, p := range k.Shards {
-				bytes := 4 * float64(p.Length)
-				if c.together && bytes*ratios[c.push] <= smallBytes {
-					s := &small[p.Server]
-					s.server, s.bytes, s.keys = int(p.Server), s.bytes+bytes, s.keys+1
-					continue
-				}
-				out[l] = append(out[l], part{l, int(p.Server), bytes, 1})
+		for _, p := range shardsOf(layer) {
+			bytes := 4 * float64(p.Length)
+			if c.together && bytes*ratios[c.push] <= smallBytes {
+				s := &small[p.Server]
+				s.server, s.bytes, s.keys = int(p.Server), s.bytes+bytes, s.keys+1
+				continue
 			}
+			out[l] = append(out[l], part{l, int(p.Server), bytes, 1})
 		}
 	}
 	for _, s := range small {
@@ -228,4 +264,12 @@ func (c *cluster) parts() ([][]part, error) {
 		}
 	}
 	return out, nil
+}
+
+// shardsOf are the shards of all keys of a layer.
+func shardsOf(layer []*wire.KeyPlan) (all []wire.ShardPlace) {
+	for _, k := range layer {
+		all = append(all, k.Shards...)
+	}
+	return all
 }

@@ -8,7 +8,9 @@ type clock struct {
 	now    float64
 	events events
 	asked  uint64
-	done   uint64 // events that happened
+
+	// done counts the events that happened.
+	done uint64
 }
 
 type event struct {
@@ -58,17 +60,29 @@ type cores struct {
 	*clock
 	n       int
 	running tasks
-	count   int     // of running, each core's task by itself
-	work    float64 // what a task that ran from the beginning would have done
-	since   float64 // when work was right
-	asked   uint64
-	next    uint64 // the latest wake-up: earlier ones are void
-	busy    float64
+
+	// count is the number of running tasks, each core's by itself.
+	count int
+
+	// work is what a task that ran from the beginning would have done at the time since, in seconds
+	// of a core. A task ends when work reaches its end.
+	work, since float64
+
+	// asked numbers the tasks.
+	asked uint64
+
+	// next is the number of the latest wake-up: earlier ones are void.
+	next uint64
+
+	// busy adds up the seconds of all cores.
+	busy float64
 }
 
 // A task is some that begin together and have the same to do.
 type task struct {
-	end   float64 // of work
+	// end is the work of the cores at which they end.
+	end float64
+
 	order uint64
 	count int
 	f     func()
@@ -113,7 +127,8 @@ func (c *cores) advance() {
 	}
 	c.since = c.now
 	if c.count == 0 {
-		c.work = 0 // so that sums stay exact
+		// Sums stay exact if they begin anew.
+		c.work = 0
 	}
 }
 
@@ -150,8 +165,10 @@ func (c *cores) wake() {
 type process struct {
 	cores *cores
 	lanes int
+
+	// queue has what waits, from head on.
 	queue []waiting
-	head  int // of queue
+	head  int
 }
 
 type waiting struct {

@@ -5,21 +5,39 @@ import "github.com/paragon-train/paragon/bench/costs"
 // A group is workers of one host that do the same: they compute, and exchange one by one or as a
 // sum. With folding it stands for several hosts.
 type group struct {
-	s       *simulation
-	host    *host
-	index   int
-	count   int        // of its workers
-	own     process    // a worker's store, of all alike
-	leaders []*process // each worker's, where one has to add up for the others
-	step    int
-	have    []int // for each layer: shards of the values of the step before that are there
-	next    int   // layer that the forward pass comes to
-	left    int   // shards whose new values are still to come
-	awake   bool  // the forward pass waits for nothing
-	ends    []float64
+	s     *simulation
+	host  *host
+	index int
+
+	// count is the number of its workers.
+	count int
+
+	// own is the store of a worker; those of the others do the same.
+	own process
+
+	// leaders has a process for each worker, where one adds up for the others.
+	leaders []*process
+
+	step int
+
+	// have counts, for each layer, the shards whose values of the step before are there.
+	have []int
+
+	// next is the layer that the forward pass comes to.
+	next int
+
+	// left is the number of shards whose new values are still to come.
+	left int
+
+	// awake says that the forward pass waits for nothing.
+	awake bool
+
+	// ends are the times at which the steps ended.
+	ends []float64
 }
 
-// forward goes on with the forward pass: a layer begins when its new values are there.
+// forward goes on with the forward pass: a layer begins when its new values are there. If they are
+// not, arrive goes on.
 func (g *group) forward() {
 	layers := g.s.c.model.layers
 	if g.next == len(layers) {
@@ -31,7 +49,7 @@ func (g *group) forward() {
 	}
 	if g.have[g.next] < len(g.s.shards[g.next]) {
 		g.awake = false
-		return // arrive goes on
+		return
 	}
 	g.awake = true
 	l := g.next
@@ -75,7 +93,7 @@ func (g *group) push(x *shard, round int) {
 	}
 	if !c.grouped(x.bytes, g.host == x.host) {
 		g.own.run(send(t, x.messages(), g.neighbours()), g.count, func() {
-			s.send(g.host, x.host, x.layer, float64(g.count)*wire, 1, c.fold, func() { x.receive(g, t, g.count*c.fold, round) })
+			s.send(g.host, x.host, transfer{x.layer, float64(g.count) * wire, 1, c.fold}, func() { x.receive(g, t, g.count*c.fold, round) })
 		})
 		return
 	}
@@ -84,7 +102,7 @@ func (g *group) push(x *shard, round int) {
 		// The leader is a server to its host's workers; what it sends is encoded once more.
 		take, add := s.take(near, x, g.count, true, far)
 		g.leader(x).run(take+add+send(t, x.messages(), 1), 1, func() {
-			s.send(g.host, x.host, x.layer, wire, 1, c.fold, func() { x.receive(g, t, c.fold, round) })
+			s.send(g.host, x.host, transfer{x.layer, wire, 1, c.fold}, func() { x.receive(g, t, c.fold, round) })
 		})
 	})
 }
@@ -106,7 +124,8 @@ func (g *group) answered(x *shard) {
 	wire, far := x.pulled(c), g.host.far
 	decode := 0.0
 	if c.pull != "none" {
-		decode = c.costs.Encode[c.pull].Of(0, x.bytes, far) // as fast either way
+		// Both ways are as fast.
+		decode = c.costs.Encode[c.pull].Of(0, x.bytes, far)
 	}
 	get := func(t costs.Transport, messages float64, workers int) float64 {
 		return t.PullWorker.Of(messages, wire, far) + max(0, x.further(t, workers, far))

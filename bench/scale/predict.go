@@ -166,7 +166,9 @@ func tryServers(c cluster, most int) (best, enough int, r result, err error) {
 			return 1 << at, 1 << i, r, nil
 		}
 	}
-	return 0, 0, r, nil // never: the best one is within 5 % of itself
+
+	// The best one is within 5 % of itself.
+	return 0, 0, r, nil
 }
 
 // busiest names what is used most of the time.

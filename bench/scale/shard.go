@@ -6,13 +6,24 @@ import "github.com/paragon-train/paragon/bench/costs"
 // are one.
 type shard struct {
 	part
-	host    *host
-	server  *process
-	leader  int   // which of a group's workers adds up for the others
-	arrived []int // rounds of each group that are there
-	folded  int   // groups whose contribution is in the sum
-	round   int
-	busy    bool // someone adds to the sum or updates
+	host   *host
+	server *process
+
+	// leader says which of a group's workers adds up for the others.
+	leader int
+
+	// round is the open one.
+	round int
+
+	// arrived has, for each group, the number of rounds whose contributions are there.
+	arrived []int
+
+	// folded is the number of groups whose contribution to the open round is in the sum: they are
+	// added in rank order.
+	folded int
+
+	// busy says that someone adds to the sum or updates.
+	busy bool
 }
 
 // messages are what its message costs, of one with one key.
@@ -50,7 +61,8 @@ func (s *simulation) take(t costs.Transport, x *shard, contributions int, first 
 	}
 	further := n * t.FurtherServer.Of(x.messages(), x.bytes, far)
 	if s.c.push != "none" {
-		further -= n * c.Sum.Of(0, x.bytes, far) // decoding adds
+		// Decoding adds.
+		further -= n * c.Sum.Of(0, x.bytes, far)
 	}
 	if further < 0 {
 		return max(0, take+further), add
@@ -123,9 +135,11 @@ func (s *simulation) fold(x *shard) {
 // answer sends the new value to a group.
 func (s *simulation) answer(x *shard, g *group) {
 	t := s.between(x.host, g.host)
-	each := g.contributions(x) / s.c.fold // answers to each host
+
+	// So many answers go to each host, and so many to the hosts that the group stands for.
+	each := g.contributions(x) / s.c.fold
 	n := each * s.c.fold
 	x.server.split(t.PullServer.Of(float64(n)*x.messages(), float64(n)*x.pulled(s.c), x.host.far), min(n, s.c.cores), func() {
-		s.send(x.host, g.host, x.layer, float64(each)*x.pulled(s.c), s.c.fold, 1, func() { g.answered(x) })
+		s.send(x.host, g.host, transfer{x.layer, float64(each) * x.pulled(s.c), s.c.fold, 1}, func() { g.answered(x) })
 	})
 }

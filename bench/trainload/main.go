@@ -106,7 +106,9 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
-	if _, err := t.spell(ctx, places[0].images, 0, 0); err != nil { // warms up what computes
+
+	// This warms up what computes.
+	if _, err := t.spell(ctx, places[0].images, 0, 0); err != nil {
 		return err
 	}
 	for turn := range c.turns {

@@ -104,7 +104,9 @@ func serve(dir string, latency time.Duration) (address string, end func(), err e
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = server.Serve(l) // ends with Close
+
+		// It ends with Close.
+		_ = server.Serve(l)
 	}()
 	return "http://" + l.Addr().String(), func() {
 		_ = server.Close()

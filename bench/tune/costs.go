@@ -135,7 +135,8 @@ func parseCosts(args []string, w io.Writer) (s costSettings, err error) {
 		s.arms, err = byName("suggester", *only, costArms, func(c contestant) string { return c.name })
 	}
 	if s.arms = slices.DeleteFunc(slices.Clone(s.arms), func(c contestant) bool { return c.name == costArms[0].name }); err == nil {
-		s.arms = append([]contestant{costArms[0]}, s.arms...) // what the others are compared with
+		// The others are compared with the first.
+		s.arms = append([]contestant{costArms[0]}, s.arms...)
 	}
 	return s, err
 }
@@ -282,7 +283,9 @@ func runCosts(args []string, w io.Writer) error {
 		for _, parallel := range s.parallel {
 			for _, arm := range s.arms {
 				trials, n := 0, 0
-				quartiles := make([][3]float64, len(costParts)) // sums of logarithms
+
+				// The quartiles are sums of logarithms.
+				quartiles := make([][3]float64, len(costParts))
 				for i, p := range s.problems {
 					if kind != "" && p.kind != kind {
 						continue

@@ -47,17 +47,21 @@ type peerParam struct {
 }
 
 type peerRequest struct {
-	Op      string      `json:"op"`
-	Now     float64     `json:"now"`
-	Rule    string      `json:"rule,omitempty"`
-	Workers int         `json:"workers,omitempty"`
-	Seed    uint64      `json:"seed"`
-	Last    any         `json:"last,omitempty"` // of a start: the last step of the longest training; of a report: whether it is the last
-	Budget  float64     `json:"budget,omitempty"`
-	Space   []peerParam `json:"space,omitempty"`
-	Trial   int         `json:"trial"`
-	Step    int         `json:"step,omitempty"`
-	Value   *float64    `json:"value"`
+	Op      string  `json:"op"`
+	Now     float64 `json:"now"`
+	Rule    string  `json:"rule,omitempty"`
+	Workers int     `json:"workers,omitempty"`
+	Seed    uint64  `json:"seed"`
+
+	// Last is, of a start, the last step of the longest training; of a report, whether it is the
+	// last.
+	Last any `json:"last,omitempty"`
+
+	Budget float64     `json:"budget,omitempty"`
+	Space  []peerParam `json:"space,omitempty"`
+	Trial  int         `json:"trial"`
+	Step   int         `json:"step,omitempty"`
+	Value  *float64    `json:"value"`
 }
 
 type peerAnswer struct {

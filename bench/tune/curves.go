@@ -301,8 +301,10 @@ func runCurves(args []string, w io.Writer) error {
 // A curveFile is where results go as soon as they are there, in the order in which searches end, so
 // that a run that is cut off leaves what it has. saveCurves then writes them in their own order.
 type curveFile struct {
-	mu   sync.Mutex
-	file *os.File // nil: results are not saved
+	mu sync.Mutex
+
+	// file is nil if results are not saved.
+	file *os.File
 }
 
 func newCurveFile(name string) (*curveFile, error) {

@@ -250,13 +250,15 @@ func run(args []string, w io.Writer) error {
 	}
 	todo := s.contestants
 	if !slices.ContainsFunc(todo, func(c contestant) bool { return c.name == "random" }) {
-		todo = append([]contestant{contestants[0]}, todo...) // what the others are compared with
+		// The others are compared with the first.
+		todo = append([]contestant{contestants[0]}, todo...)
 	}
 	var made []regret
 	for _, c := range todo {
 		parallels := s.parallel
 		if c.name == "random" {
-			parallels = []int{1} // more at once have the same draws
+			// More at once have the same draws.
+			parallels = []int{1}
 		}
 		for _, parallel := range parallels {
 			for _, p := range s.problems {

@@ -17,8 +17,10 @@ import (
 // A Process is a program that was started, with its standard input and output. It is to end when
 // its input does.
 type Process struct {
-	Name   string         // "worker 0"
-	In     io.WriteCloser // its standard input
+	// Name has the role and the rank, such as "worker 0"; In is the standard input.
+	Name string
+	In   io.WriteCloser
+
 	cmd    *exec.Cmd
 	cancel context.CancelFunc
 	// killed says that kill ended it.

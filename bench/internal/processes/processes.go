@@ -39,8 +39,10 @@ type Job struct {
 
 // Running are the processes of a job that was started.
 type Running struct {
-	Workers []*Process // by rank
-	all     []*Process
+	// Workers are in the order of their ranks.
+	Workers []*Process
+
+	all []*Process
 }
 
 // Start starts the scheduler, then servers and workers. After an error no process is left.
@@ -55,7 +57,7 @@ func (j Job) Start(ctx context.Context) (*Running, error) {
 
 func (j Job) start(ctx context.Context, r *Running) error {
 	var secret [16]byte
-	rand.Read(secret[:]) // never fails
+	rand.Read(secret[:])
 	one := func(role string, rank int, scheduler string) (*Process, error) {
 		host, port, err := net.SplitHostPort(scheduler)
 		if err != nil {

@@ -34,8 +34,11 @@ func lessRatio(a height, x int, b height, y int) bool {
 // A basis is four points around q, and the plane through their lifted positions: volume·height(p) =
 // offset + slope·p.
 type basis struct {
-	at     [4]int
-	volume int // positive
+	at [4]int
+
+	// volume is positive.
+	volume int
+
 	slope  [2]Point
 	offset height
 }
@@ -91,9 +94,12 @@ func (d *Interpolator) facet(q Point) (basis, bool) {
 		}
 		var ok bool
 		if b, ok = d.turn(b, i); !ok {
-			return b, false // all points lie in one plane
+			// All points lie in one plane.
+			return b, false
 		}
-		i = -1 // places may have been swapped
+
+		// Places may have been swapped: the search begins anew.
+		i = -1
 	}
 	return b, true
 }

@@ -25,11 +25,17 @@ type Point [3]int
 
 // An Interpolator holds points and what was measured at each.
 type Interpolator struct {
-	points []Point // the last four are corners of a tetrahedron around the others
-	lift   []int   // of each point; unused for the corners
-	order  []int
-	other  map[Point]bool
-	n      int // points that are not corners
+	// points end with the four corners of a tetrahedron around the others.
+	points []Point
+
+	// lift has a number for each point; those of the corners are not used.
+	lift []int
+
+	order []int
+	other map[Point]bool
+
+	// n is the number of points that are not corners.
+	n int
 }
 
 // New returns an interpolator. Points must differ. order has a number for each point, the greatest

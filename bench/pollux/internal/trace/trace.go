@@ -21,17 +21,30 @@ import (
 
 // An Application is one of the models. Batch sizes are in examples, times in seconds.
 type Application struct {
-	Name                         string
-	InitialBatch, MaxBatch       int // of all replicas
-	MinLocalBatch, MaxLocalBatch int // of a replica, in one pass forward and backward
-	Epochs                       int
+	Name string
 
-	batches    []int // those that were trained with, ascending
+	// InitialBatch and MaxBatch are of all replicas together.
+	InitialBatch, MaxBatch int
+
+	// MinLocalBatch and MaxLocalBatch are of a replica, in one pass forward and backward.
+	MinLocalBatch, MaxLocalBatch int
+
+	Epochs int
+
+	// batches are those that were trained with, in ascending order.
+	batches []int
+
 	validation map[int][]epoch
-	placements map[string][]timing // by placement, ascending by local batch
-	grid       *delaunay.Interpolator
-	times      []Times // of the grid's points
-	memo       map[configuration]Times
+
+	// placements has the times of each placement, in ascending order of the local batch.
+	placements map[string][]timing
+
+	grid *delaunay.Interpolator
+
+	// times are those of the grid's points.
+	times []Times
+
+	memo map[configuration]Times
 }
 
 // Times are what a step takes: Step of an optimizer step, Sync of the exchange of gradients that is

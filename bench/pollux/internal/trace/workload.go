@@ -10,8 +10,11 @@ import (
 // A Job is a line of a workload: what arrives when, and with how many replicas and which global
 // batch its user would run it.
 type Job struct {
-	Name        string
-	Arrival     int // seconds
+	Name string
+
+	// Arrival is in seconds.
+	Arrival int
+
 	Application string
 	Replicas    int
 	Batch       int
