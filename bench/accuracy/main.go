@@ -78,27 +78,9 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
-	begin, done := time.Now(), true
-	// Seeds are the outermost loop: where the runs end early, all cells have about as many of
-	// them.
-	for seed := c.first; seed < c.first+c.seeds; seed++ {
-		for _, adapt := range []bool{false, true} {
-			for _, cell := range cells() {
-				r := runConfig{cell, uint64(seed), adapt}
-				if _, ok := have[r]; ok || !strings.Contains(cell.String(), c.only) {
-					continue
-				}
-				if c.limit > 0 && time.Since(begin) > c.limit {
-					done = false
-					continue
-				}
-				x, err := c.measure(ctx, r)
-				if err != nil {
-					return err
-				}
-				have[r] = x
-			}
-		}
+	done, err := c.measureMissing(ctx, have)
+	if err != nil {
+		return err
 	}
 	if err := write(out, have, c.first, c.seeds); err != nil {
 		return err
@@ -107,6 +89,42 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		fmt.Fprintln(out, "\nNot all runs are done: the same command goes on.")
 	}
 	return nil
+}
+
+// measureMissing adds the runs that have does not have. It begins none after the limit, and says
+// whether all are done. Seeds are the outermost loop: where the runs end early, all cells have about
+// as many of them.
+func (c *config) measureMissing(ctx context.Context, have map[runConfig]result) (done bool, err error) {
+	begin, done := time.Now(), true
+	for _, r := range c.runs() {
+		if _, ok := have[r]; ok {
+			continue
+		}
+		if c.limit > 0 && time.Since(begin) > c.limit {
+			done = false
+			continue
+		}
+		x, err := c.measure(ctx, r)
+		if err != nil {
+			return false, err
+		}
+		have[r] = x
+	}
+	return done, nil
+}
+
+// runs are those that are asked for, seed by seed.
+func (c *config) runs() (list []runConfig) {
+	for seed := c.first; seed < c.first+c.seeds; seed++ {
+		for _, adapt := range []bool{false, true} {
+			for _, cell := range cells() {
+				if strings.Contains(cell.String(), c.only) {
+					list = append(list, runConfig{cell, uint64(seed), adapt})
+				}
+			}
+		}
+	}
+	return list
 }
 
 // read has the results that a file holds; a file that is not there holds none.

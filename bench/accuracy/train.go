@@ -56,36 +56,23 @@ func train(ctx context.Context, c runConfig, folder, path string) (err error) {
 		return err
 	}
 	defer func() { err = kvstore.Leave(store, err) }()
-	workers := store.NumWorkers()
-	compile := func(batch int, cfg nn.Config, outputs func(logits *gorgonia.Node)) (*nn.Program, error) {
-		g := gorgonia.NewGraph()
-		nn.Configure(g, nn.GraphConfig{Seed: c.Seed})
-		images, labels := nn.Input(g, "images", batch, 3, 32, 32), nn.Labels(g, "labels", batch)
-		logits := m.build(images)
-		loss := nn.SoftmaxCrossEntropy(logits, labels)
-		if outputs != nil {
-			outputs(logits)
-			cfg.Outputs = gorgonia.Nodes{logits}
-		}
-		cfg.Threads, cfg.Seed = 1, uint64(store.Rank())
-		return nn.Compile(loss, cfg)
-	}
-	program, err := compile(initialBatch/workers, nn.Config{}, nil)
+	build := builder{model: m, seed: c.Seed, rank: store.Rank()}
+	program, _, err := build.compile(initialBatch/store.NumWorkers(), nn.Config{})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, program.Close()) }()
-	var logits *gorgonia.Node
-	evaluation, err := compile(128, nn.Config{Inference: true, Share: program}, func(n *gorgonia.Node) { logits = n })
+	evaluation, logits, err := build.compile(128, nn.Config{Inference: true, Share: program})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, evaluation.Close()) }()
+
 	normalise := data.Augment{Mean: data.CIFAR10Mean, Std: data.CIFAR10Std}
 	augment := normalise
 	augment.Flip = true
 	feed, err := worker.NewImageFeed(worker.ImageFeedConfig{
-		Programs: []*nn.Program{program}, Dataset: trainSet.Head(m.examples), Workers: workers, Rank: store.Rank(), Seed: c.Seed, Augment: augment,
+		Programs: []*nn.Program{program}, Dataset: trainSet.Head(m.examples), Workers: store.NumWorkers(), Rank: store.Rank(), Seed: c.Seed, Augment: augment,
 	})
 	if err != nil {
 		return err
@@ -96,31 +83,70 @@ func train(ctx context.Context, c runConfig, folder, path string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, trainer.Close()) }()
+
 	last := &lastEvaluator{left: m.epochs, of: &worker.ImageEvaluator{Program: evaluation, Logits: logits, Dataset: testSet, Augment: normalise}}
 	fit := worker.FitConfig{Trainer: trainer, Feed: feed, Epochs: m.epochs, Evaluator: last}
 	if c.Adapt {
-		fit.Adapt = &worker.AdaptConfig{InitialBatch: initialBatch, MaxBatch: maxBatch, Accumulation: true, Model: free{}, Program: func(_, batch int) (*nn.Program, error) {
-			return compile(batch, nn.Config{Share: program, MomentumBatch: program.Batch()}, nil)
-		}}
+		fit.Adapt = build.adapting(program)
 	}
 	epochs, err := worker.Fit(ctx, fit)
 	if err != nil || store.Rank() != 0 {
 		return err
 	}
-	r := result{runConfig: c, Accuracy: epochs[len(epochs)-1].Test.Accuracy, Steps: trainer.Steps(), Batch: initialBatch, Largest: initialBatch, Gain: 1}
+	return c.resultOf(epochs, trainer.Steps()).write(path)
+}
+
+// A builder compiles a model for one worker.
+type builder struct {
+	model
+	seed uint64
+	rank int
+}
+
+// compile builds the model for a batch size. A program for inference has the logits as its output.
+func (b *builder) compile(batch int, cfg nn.Config) (*nn.Program, *gorgonia.Node, error) {
+	g := gorgonia.NewGraph()
+	nn.Configure(g, nn.GraphConfig{Seed: b.seed})
+	images, labels := nn.Input(g, "images", batch, 3, 32, 32), nn.Labels(g, "labels", batch)
+	logits := b.build(images)
+	loss := nn.SoftmaxCrossEntropy(logits, labels)
+	if cfg.Inference {
+		cfg.Outputs = gorgonia.Nodes{logits}
+	}
+	cfg.Threads, cfg.Seed = 1, uint64(b.rank)
+	p, err := nn.Compile(loss, cfg)
+	return p, logits, err
+}
+
+// adapting lets the batch grow. The programs of other batches share the parameters of the first.
+func (b *builder) adapting(first *nn.Program) *worker.AdaptConfig {
+	return &worker.AdaptConfig{InitialBatch: initialBatch, MaxBatch: maxBatch, Accumulation: true, Model: free{}, Program: func(_, batch int) (*nn.Program, error) {
+		p, _, err := b.compile(batch, nn.Config{Share: first, MomentumBatch: first.Batch()})
+		return p, err
+	}}
+}
+
+// resultOf sums up a run.
+func (c *runConfig) resultOf(epochs []worker.EpochInfo, steps uint64) *result {
+	r := &result{runConfig: *c, Accuracy: epochs[len(epochs)-1].Test.Accuracy, Steps: steps, Batch: initialBatch, Largest: initialBatch, Gain: 1}
+	if !c.Adapt {
+		return r
+	}
+	examples := 0
+	for _, e := range epochs {
+		for _, n := range e.Batches {
+			examples += n
+			r.Largest = max(r.Largest, n)
+		}
+		r.Gain = e.Adapt.Gain
+	}
+	r.Batch = float64(examples) / float64(max(r.Steps, 1))
+	return r
+}
+
+func (r *result) write(path string) error {
 	if math.IsNaN(r.Accuracy) {
 		return errors.New("the accuracy is not a number")
-	}
-	if c.Adapt {
-		examples := 0
-		for _, e := range epochs {
-			for _, n := range e.Batches {
-				examples += n
-				r.Largest = max(r.Largest, n)
-			}
-			r.Gain = e.Adapt.Gain
-		}
-		r.Batch = float64(examples) / float64(max(r.Steps, 1))
 	}
 	text, err := json.Marshal(r)
 	if err != nil {

@@ -36,35 +36,47 @@ by threads, is what the step would take on an idle one, and the lesser of the tw
 			&cli.DurationFlag{Name: "hand-out", Usage: "cost of handing out a piece (0: measured)"},
 			&cli.BoolFlag{Name: "ops", Usage: "list the operations that lose most"},
 		},
-		Action: func(c *cli.Context) error {
-			if err := header(c); err != nil {
-				return err
-			}
-			cost := costs{join: c.Duration("join"), handOut: c.Duration("hand-out")}
-			if cost.join == 0 || cost.handOut == 0 {
-				m := measureCosts()
-				cost.join, cost.handOut = cmp.Or(cost.join, m.join), cmp.Or(cost.handOut, m.handOut)
-			}
-			fmt.Fprintf(c.App.Writer, "# a thread joins a run in %v, a piece is handed out in %v\n", cost.join, cost.handOut)
-			for _, model := range c.StringSlice("model") {
-				for _, dtype := range c.StringSlice("dtype") {
-					for _, batch := range c.IntSlice("batch") {
-						one := time.Duration(0)
-						for _, threads := range c.IntSlice("threads") {
-							took, err := scaleTo(c, work{model, batch, threads, dtype}, cost, one)
-							if err != nil {
-								return err
-							}
-							if one == 0 {
-								one = took * time.Duration(threads)
-							}
-						}
-					}
+		Action: scaling,
+	}
+}
+
+// scaling predicts the steps of all models that are asked for.
+func scaling(c *cli.Context) error {
+	if err := header(c); err != nil {
+		return err
+	}
+	cost := costs{join: c.Duration("join"), handOut: c.Duration("hand-out")}
+	if cost.join == 0 || cost.handOut == 0 {
+		m := measureCosts()
+		cost.join, cost.handOut = cmp.Or(cost.join, m.join), cmp.Or(cost.handOut, m.handOut)
+	}
+	fmt.Fprintf(c.App.Writer, "# a thread joins a run in %v, a piece is handed out in %v\n", cost.join, cost.handOut)
+	for _, model := range c.StringSlice("model") {
+		for _, dtype := range c.StringSlice("dtype") {
+			for _, batch := range c.IntSlice("batch") {
+				if err := scaleThreads(c, work{model: model, batch: batch, dtype: dtype}, cost); err != nil {
+					return err
 				}
 			}
-			return nil
-		},
+		}
 	}
+	return nil
+}
+
+// scaleThreads predicts a step on each number of threads, compared with the first of them.
+func scaleThreads(c *cli.Context, w work, cost costs) error {
+	one := time.Duration(0)
+	for _, threads := range c.IntSlice("threads") {
+		w.threads = threads
+		took, err := scaleTo(c, w, cost, one)
+		if err != nil {
+			return err
+		}
+		if one == 0 {
+			one = took * time.Duration(threads)
+		}
+	}
+	return nil
 }
 
 // scaleTo predicts and prints one step, whose time on one thread is known or, for the first, its

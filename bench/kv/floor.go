@@ -259,46 +259,57 @@ func tcpPieces(w planned, servers int) (pieces []int, total int) {
 // ackBytes answer a piece whose value is not wanted.
 const ackBytes = 16
 
-// tcpWorker returns a sample: all pieces to each server, and what they answer. A piece is sent
-// again when its answer is there.
+// tcpWorker returns a sample: all pieces to each server, and what they answer.
 func tcpWorker(conns []net.Conn, w planned) (sample, error) {
 	pieces, total := tcpPieces(w, len(conns))
-	grads, outs := make([][]byte, len(conns)), make([][]byte, len(conns))
-	for i := range conns {
-		grads[i], outs[i] = touched(total), touched(total)
+	servers := make([]*tcpPeer, len(conns))
+	for i, c := range conns {
+		servers[i] = &tcpPeer{c, touched(total), touched(total)}
 	}
 	return func() error {
 		var all sync.WaitGroup
-		errs := make([]error, 2*len(conns))
-		for i, c := range conns {
+		errs := make([]error, 2*len(servers))
+		for i, s := range servers {
 			answered := make(chan struct{}, len(pieces))
-			all.Go(func() {
-				errs[2*i] = w.eachPiece(pieces, func(pass, at, n int) error {
-					if pass > 0 {
-						<-answered
-					}
-					_, err := c.Write(grads[i][at : at+n])
-					return err
-				})
-			})
-			all.Go(func() {
-				// It is closed after an error, too, so that the writer does not wait.
-				defer close(answered)
-				errs[2*i+1] = w.eachPiece(pieces, func(pass, at, n int) error {
-					if !w.pull {
-						n = ackBytes
-					}
-					_, err := io.ReadFull(c, outs[i][at:at+n])
-					if pass < w.passes-1 {
-						answered <- struct{}{}
-					}
-					return err
-				})
-			})
+			all.Go(func() { errs[2*i] = s.write(&w, pieces, answered) })
+			all.Go(func() { errs[2*i+1] = s.read(&w, pieces, answered) })
 		}
 		all.Wait()
 		return errors.Join(errs...)
 	}, nil
+}
+
+// A tcpPeer is one server, seen from a worker, with the memory of what is sent to it and of what
+// it answers.
+type tcpPeer struct {
+	conn       net.Conn
+	grads, out []byte
+}
+
+// write sends the pieces. From the second pass on a piece waits for its answer of the pass before.
+func (s *tcpPeer) write(w *planned, pieces []int, answered <-chan struct{}) error {
+	return w.eachPiece(pieces, func(pass, at, n int) error {
+		if pass > 0 {
+			<-answered
+		}
+		_, err := s.conn.Write(s.grads[at : at+n])
+		return err
+	})
+}
+
+// read takes the answers. It closes answered after an error, too, so that the writer does not wait.
+func (s *tcpPeer) read(w *planned, pieces []int, answered chan<- struct{}) error {
+	defer close(answered)
+	return w.eachPiece(pieces, func(pass, at, n int) error {
+		if !w.pull {
+			n = ackBytes
+		}
+		_, err := io.ReadFull(s.conn, s.out[at:at+n])
+		if pass < w.passes-1 {
+			answered <- struct{}{}
+		}
+		return err
+	})
 }
 
 // eachPiece goes through the pieces of a sample: at says where in the memory of a pass.

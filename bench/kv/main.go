@@ -154,40 +154,53 @@ func readFlags(args []string) (settings, error) {
 		}
 		set.peers = append(set.peers, peers...)
 	}
-	set.works = strings.Split(*work, ",")
-	for _, pattern := range set.works {
-		if _, err := path.Match(pattern, ""); err != nil {
-			return set, fmt.Errorf("-work %q: %w", pattern, err)
-		}
+	set.works, set.transports = strings.Split(*work, ","), strings.Split(*transports, ",")
+	var err error
+	if set.jobs, err = readJobs(*jobs, *backups); err != nil {
+		return set, err
 	}
-	if len(set.chosen()) == 0 {
-		return set, fmt.Errorf("-work %q: no work of that name, want some of %s", *work, strings.Join(workNames(), ", "))
-	}
-	for job := range strings.SplitSeq(*jobs, ",") {
+	return set, set.validate()
+}
+
+// readJobs reads sizes such as 1x1,2x2. With backups each job of several servers comes twice.
+func readJobs(list string, backups bool) (sizes []size, err error) {
+	for job := range strings.SplitSeq(list, ",") {
 		w, s, _ := strings.Cut(job, "x")
 		workers, err1 := strconv.Atoi(w)
 		servers, err2 := strconv.Atoi(s)
 		if err1 != nil || err2 != nil || workers < 1 || servers < 1 {
-			return set, fmt.Errorf("-jobs %q: want workers x servers, such as 2x2", job)
+			return nil, fmt.Errorf("-jobs %q: want workers x servers, such as 2x2", job)
 		}
-		set.jobs = append(set.jobs, size{workers, servers, false})
-		if *backups && servers > 1 {
-			set.jobs = append(set.jobs, size{workers, servers, true})
+		sizes = append(sizes, size{workers, servers, false})
+		if backups && servers > 1 {
+			sizes = append(sizes, size{workers, servers, true})
 		}
 	}
-	set.transports = strings.Split(*transports, ",")
-	for _, name := range set.transports {
+	return sizes, nil
+}
+
+// validate names a flag that cannot be.
+func (s *settings) validate() error {
+	for _, pattern := range s.works {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("-work %q: %w", pattern, err)
+		}
+	}
+	if len(s.chosen()) == 0 {
+		return fmt.Errorf("-work %q: no work of that name, want some of %s", strings.Join(s.works, ","), strings.Join(workNames(), ", "))
+	}
+	for _, name := range s.transports {
 		if _, err := wayOf(name); err != nil {
-			return set, fmt.Errorf("-%w", err)
+			return fmt.Errorf("-%w", err)
 		}
 	}
-	if set.count < 1 || set.scale <= 0 {
-		return set, fmt.Errorf("-count %d -scale %v: want both above 0", set.count, set.scale)
+	if s.count < 1 || s.scale <= 0 {
+		return fmt.Errorf("-count %d -scale %v: want both above 0", s.count, s.scale)
 	}
-	if set.budget < 0 || set.limit <= 0 {
-		return set, fmt.Errorf("-budget %v -limit %v: want a limit above 0 and a budget that is 0 or more", set.budget, set.limit)
+	if s.budget < 0 || s.limit <= 0 {
+		return fmt.Errorf("-budget %v -limit %v: want a limit above 0 and a budget that is 0 or more", s.budget, s.limit)
 	}
-	return set, nil
+	return nil
 }
 
 // chosen returns the names of the works that -work asks for.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,8 +13,6 @@ import (
 
 	"github.com/paragon-train/paragon/bench/costs"
 	"github.com/paragon-train/paragon/bench/internal/machine"
-	"github.com/paragon-train/paragon/internal/compute/f32"
-	"github.com/paragon-train/paragon/optim"
 )
 
 // A stageSet is the keys of a work that measures moving: small messages, large ones of two sizes in
@@ -133,89 +130,6 @@ func stageTransport(ctx context.Context, set settings, name string, c *costs.Cos
 		// nothing of what the cache does: all bytes cost what the far ones do.
 		FurtherWorker: flat(more(worker[1][pushPull], worker[0][pushPull], 2)), FurtherServer: flat(more(server[1][pushPull], server[0][pushPull], 2)),
 	}, nil
-}
-
-// stageArithmetic measures copies, sums, updates and codes on shards that are in the cache, and on
-// ones that are not: the least time of many spells of each.
-func stageArithmetic(c *costs.Costs, spell time.Duration) {
-	// There are 64 MB of each kind; two shards fit a cache.
-	const shards, values = 64, 256 << 10
-	r := rand.New(rand.NewPCG(1, 1))
-	arrays := func() [][]float32 {
-		// All values are alike, since drawing takes longer than what is measured.
-		out := make([][]float32, shards)
-		for i := range out {
-			out[i] = make([]float32, values)
-			if i > 0 {
-				copy(out[i], out[0])
-				continue
-			}
-			for j := range out[i] {
-				out[i][j] = float32(r.NormFloat64())
-			}
-		}
-		return out
-	}
-	a, b := arrays(), arrays()
-	least := func(shards int, f func(i int)) float64 {
-		for i := range shards {
-			// This touches the memory.
-			f(i)
-		}
-		best := time.Duration(1 << 62)
-		for begun, i := time.Now(), 0; i < 2*shards || time.Since(begun) < spell; i++ {
-			start := time.Now()
-			f(i % shards)
-			best = min(best, time.Since(start))
-		}
-		return costs.Round(best.Seconds() / (4 * values))
-	}
-	perByte := func(f func(i int)) costs.Line {
-		near := least(2, f)
-		return costs.Line{Byte: near, Far: max(near, least(shards, f))}
-	}
-	c.Copy = perByte(func(i int) { copy(a[i], b[i]) })
-	c.Sum = perByte(func(i int) { f32.AddTo(a[i], b[i]) })
-	c.Update, c.Encode, c.Decode = map[string]costs.Line{"none": {}}, map[string]costs.Line{"none": {}}, map[string]costs.Line{"none": c.Sum}
-	for _, cfg := range []optim.Config{{Name: "sgd", LearningRate: 1e-4}, {Name: "sgd", LearningRate: 1e-4, Momentum: 0.9}, {Name: "adagrad", LearningRate: 1e-4}, {Name: "adam", LearningRate: 1e-4}} {
-		o, err := optim.New(cfg)
-		if err != nil {
-			// The config is written here.
-			panic(err)
-		}
-		states := make([]*optim.State, shards)
-		for i := range states {
-			states[i] = o.NewState(values)
-		}
-		name := cfg.Name
-		if cfg.Momentum > 0 {
-			name += "+momentum"
-		}
-		c.Update[name] = perByte(func(i int) {
-			if err := o.At(1, 1, optim.Factors{LearningRate: 1, WeightDecay: 1}).Update(a[i], b[i], states[i]); err != nil {
-				// The lengths do not fit.
-				panic(err)
-			}
-		})
-	}
-	halves, code := make([]uint16, values), make([]byte, 4*values)
-	c.Encode["fp16"] = perByte(func(i int) { f32.ToFloat16(halves, b[i]) })
-	c.Encode["bf16"] = perByte(func(i int) { f32.ToBFloat16(halves, b[i]) })
-	two, one := code[:f32.Code2BitLen(values)], code[:f32.Code1BitLen(values)]
-	c.Encode["2bit"] = perByte(func(i int) { f32.Encode2Bit(two, a[i], b[i], 0.5) })
-	c.Decode["2bit"] = perByte(func(i int) { f32.AddDecoded2Bit(a[i], two, 0.5) })
-	c.Encode["1bit"] = perByte(func(i int) { f32.Encode1Bit(one, a[i], b[i], 0.5) })
-	c.Decode["1bit"] = perByte(func(i int) { f32.AddDecoded1Bit(a[i], one) })
-	part := make([]float32, 1024)
-	half := func(from func(dst []float32, x []uint16)) func(i int) {
-		return func(i int) {
-			for lo := 0; lo < values; lo += len(part) {
-				from(part, halves[lo:lo+len(part)])
-				f32.AddTo(a[i][lo:lo+len(part)], part)
-			}
-		}
-	}
-	c.Decode["fp16"], c.Decode["bf16"] = perByte(half(f32.FromFloat16)), perByte(half(f32.FromBFloat16))
 }
 
 // writeStages writes a line for each stage, as Go's benchmarks do.

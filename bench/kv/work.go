@@ -210,30 +210,33 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 			entries = append(entries, kvstore.Entry{Key: key, Grads: grads, Outs: outs})
 			continue
 		}
-		start := make(chan struct{}, 1)
-		p.start = append(p.start, start)
-		p.ended.Go(func() {
-			for range start {
-				for range w.passes {
-					var err error
-					if w.pull {
-						err = p.by.PushPull(ctx, key, grads, outs)
-					} else {
-						err = p.by.Push(ctx, key, grads...)
-					}
-					p.note(err)
-				}
-				if i == 0 {
-					p.first = time.Since(p.begun)
-				}
-				p.done.Done()
-			}
-		})
+		p.playKey(ctx, kvstore.Entry{Key: key, Grads: grads, Outs: outs}, i == 0)
 	}
 	if w.many {
 		p.playMany(ctx, entries)
 	}
 	return p, nil
+}
+
+// playKey starts a goroutine that pushes one key. The first key's says when its value was there.
+func (p *player) playKey(ctx context.Context, e kvstore.Entry, first bool) {
+	push := func() error { return p.by.Push(ctx, e.Key, e.Grads...) }
+	if p.pull {
+		push = func() error { return p.by.PushPull(ctx, e.Key, e.Grads, e.Outs) }
+	}
+	start := make(chan struct{}, 1)
+	p.start = append(p.start, start)
+	p.ended.Go(func() {
+		for range start {
+			for range p.passes {
+				p.note(push())
+			}
+			if first {
+				p.first = time.Since(p.begun)
+			}
+			p.done.Done()
+		}
+	})
 }
 
 // playMany makes the player one that pushes all keys in one call.
