@@ -20,17 +20,32 @@ var nan = page.Number(math.NaN())
 // fill makes an Update of the newest values and the rates.
 func (a *answered) fill(t *control.Telemetry, s top.Snapshot, details bool) {
 	a.Name, a.Now, a.Since, a.Incarnation, a.Generation, a.Phase = t.Job, t.NowMillis, t.SinceMillis, t.Incarnation, t.Generation, t.Phase
-	values := newTable(t)
-	a.Job = page.Totals{Step: page.Number(s.Job.Step), Epoch: page.Number(s.Job.Epoch), StepsASecond: page.Number(s.Job.Steps), ExamplesASecond: page.Number(s.Job.Examples),
-		Loss: page.Number(s.Job.Loss), LearningRate: page.Number(s.Job.LearningRate), GlobalBatch: nan, TestLoss: nan, TestAccuracy: nan, CheckpointAge: nan, CheckpointTook: nan,
-		Checkpoints: page.Number(t.Checkpoints),
-		Changes:     page.Changes{Joined: t.Changes[control.ChangeJoined], Left: t.Changes[control.ChangeLeft], Lost: t.Changes[control.ChangeLost], Removed: t.Changes[control.ChangeRemoved]}}
+	a.Job = totals(t, &s)
 	if details {
 		a.Workers.Details = &page.WorkerDetails{GPUs: []page.GPU{}}
 	}
-	newest := math.NaN() // checkpoint
-	for i := range s.Workers {
-		w := &s.Workers[i]
+	values := newTable(t)
+	a.fillWorkers(s.Workers, values, float64(t.NowMillis)/1e3)
+	a.fillServers(s.Servers, values)
+	a.fillSteps(t, s)
+}
+
+// totals are those of the job without what its workers and servers add: their numbers, the global
+// batch and the newest checkpoint.
+func totals(t *control.Telemetry, s *top.Snapshot) page.Totals {
+	return page.Totals{Step: page.Number(s.Job.Step), Epoch: page.Number(s.Job.Epoch), StepsASecond: page.Number(s.Job.Steps), ExamplesASecond: page.Number(s.Job.Examples),
+		Loss: page.Number(s.Job.Loss), LearningRate: page.Number(s.Job.LearningRate), GlobalBatch: nan, TestLoss: nan, TestAccuracy: nan, CheckpointAge: nan, CheckpointTook: nan,
+		Checkpoints: page.Number(t.Checkpoints),
+		Changes:     page.Changes{Joined: t.Changes[control.ChangeJoined], Left: t.Changes[control.ChangeLeft], Lost: t.Changes[control.ChangeLost], Removed: t.Changes[control.ChangeRemoved]}}
+}
+
+// fillWorkers fills in the workers, in their order, and what the job has of them. now is in seconds
+// of Unix time.
+func (a *answered) fillWorkers(workers []top.Worker, values *table, now float64) {
+	// newest is the time of the newest checkpoint of all workers.
+	newest := math.NaN()
+	for i := range workers {
+		w := &workers[i]
 		a.members = append(a.members, member{w.Node, w.State, w.Rank})
 		add(&a.workers, &w.Process)
 		v := &a.Workers
@@ -48,7 +63,7 @@ func (a *answered) fill(t *control.Telemetry, s top.Snapshot, details bool) {
 		push(&v.Sent, page.Number(w.Sent))
 		push(&v.Received, page.Number(w.Received))
 		of := values.of(w.Node)
-		if details {
+		if a.Workers.Details != nil {
 			a.addDetails(w.Node, i, values)
 			push(&a.Workers.Details.CPU, page.Number(w.CPU))
 		}
@@ -62,10 +77,14 @@ func (a *answered) fill(t *control.Telemetry, s top.Snapshot, details bool) {
 		}
 	}
 	if !math.IsNaN(newest) {
-		a.Job.CheckpointAge = page.Number(max(0, float64(t.NowMillis)/1e3-newest))
+		a.Job.CheckpointAge = page.Number(max(0, now-newest))
 	}
-	for i := range s.Servers {
-		x := &s.Servers[i]
+}
+
+// fillServers fills in the servers, in their order.
+func (a *answered) fillServers(servers []top.Server, values *table) {
+	for i := range servers {
+		x := &servers[i]
 		a.members = append(a.members, member{x.Node, x.State, x.Rank})
 		add(&a.servers, &x.Process)
 		if x.State == control.NodeCounts {
@@ -83,9 +102,9 @@ func (a *answered) fill(t *control.Telemetry, s top.Snapshot, details bool) {
 		push(&v.Memory, of(telemetry.ResidentBytes))
 		push(&v.CPU, page.Number(x.CPU))
 	}
-	a.fillSteps(t, s)
 }
 
+// addDetails adds what only a page that is asked for details shows of worker i.
 func (a *answered) addDetails(node uint64, i int, values *table) {
 	d, of := a.Workers.Details, values.of(node)
 	push(&d.Memory, of(telemetry.ResidentBytes))

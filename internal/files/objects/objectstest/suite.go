@@ -120,17 +120,20 @@ func (s Suite) manyReadAtOnce(t *testing.T) {
 	for name, data := range all {
 		info := stat(t, store, name)
 		for range 3 {
-			readers.Go(func() {
-				for i := 0; i < len(data); i += 1 + len(data)/4 {
-					p := make([]byte, (len(data)-i+1)/2)
-					if err := store.ReadRange(t.Context(), info, p, int64(i)); err != nil || !bytes.Equal(p, data[i:i+len(p)]) {
-						t.Errorf("read %s from byte %d: got other bytes, or error %v", name, i, err)
-					}
-				}
-			})
+			readers.Go(func() { readParts(t, store, info, data) })
 		}
 	}
 	readers.Wait()
+}
+
+// readParts wants five overlapping parts of an object to be as they are in data.
+func readParts(t *testing.T, store objects.Store, info objects.Info, data []byte) {
+	for i := 0; i < len(data); i += 1 + len(data)/4 {
+		p := make([]byte, (len(data)-i+1)/2)
+		if err := store.ReadRange(t.Context(), info, p, int64(i)); err != nil || !bytes.Equal(p, data[i:i+len(p)]) {
+			t.Errorf("read %s from byte %d: got other bytes, or error %v", info.Name, i, err)
+		}
+	}
 }
 
 func (s Suite) aCallEndsWithItsContext(t *testing.T) {

@@ -103,7 +103,29 @@ func Start(t testing.TB, addresses int) *Server {
 	for i, l := range listeners {
 		s.listeners[s.Addresses[i]] = l
 	}
+	s.configureServer(t, dir)
+	s.configureClient(t, dir)
+	s.Client = []string{client, "-F", s.Config}
 
+	for _, l := range listeners {
+		s.all.Go(func() { s.accept(l) })
+	}
+	t.Cleanup(func() {
+		for _, l := range s.listeners {
+			l.Close()
+		}
+		s.Cut()
+		s.all.Wait()
+	})
+	if out, err := exec.Command(client, "-F", s.Config, "-o", "BatchMode=yes", s.Addresses[0], "true").CombinedOutput(); err != nil {
+		Skip(t, "sshd does not let this user in: %v: %s", err, out)
+	}
+	return s
+}
+
+// configureServer writes the server's configuration. Whatever this machine's sshd is told does not
+// matter to the tests.
+func (s *Server) configureServer(t testing.TB, dir string) {
 	s.serverConfig = filepath.Join(dir, "sshd_config")
 	write(t, s.serverConfig, fmt.Sprintf(`HostKey %[1]s/host
 AuthorizedKeysFile %[1]s/user.pub
@@ -117,6 +139,11 @@ PermitUserRC no
 MaxStartups 100
 SetEnv "HOME=%[2]s"
 `, dir, s.Home))
+}
+
+// configureClient writes the client's configuration, by which it knows the server, and nobody is
+// asked for anything.
+func (s *Server) configureClient(t testing.TB, dir string) {
 	hostKey, err := os.ReadFile(filepath.Join(dir, "host.pub"))
 	must(t, err)
 	var known strings.Builder
@@ -139,22 +166,6 @@ SetEnv "HOME=%[2]s"
   StrictHostKeyChecking yes
   ControlMaster no
 `, s.Port, userName(t), dir))
-	s.Client = []string{client, "-F", s.Config}
-
-	for _, l := range listeners {
-		s.all.Go(func() { s.accept(l) })
-	}
-	t.Cleanup(func() {
-		for _, l := range s.listeners {
-			l.Close()
-		}
-		s.Cut()
-		s.all.Wait()
-	})
-	if out, err := exec.Command(client, "-F", s.Config, "-o", "BatchMode=yes", s.Addresses[0], "true").CombinedOutput(); err != nil {
-		Skip(t, "sshd does not let this user in: %v: %s", err, out)
-	}
-	return s
 }
 
 // listen listens on the same port of all addresses.

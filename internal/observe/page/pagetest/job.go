@@ -163,6 +163,7 @@ func contains(lines []page.Line, id string) bool {
 	return false
 }
 
+// update has the newest values, with some noise.
 func (j *Job) update() page.Update {
 	t := float64(j.seconds)
 	step := page.Number(math.Floor((t + 600) / stepTime))
@@ -207,13 +208,7 @@ func (j *Job) update() page.Update {
 		add(&v.CPU, j.noise(.6, .1))
 	}
 	if j.Workers > 1 {
-		i := j.Workers - 1
-		u.Slow = append(u.Slow, page.Slow{Node: uint64(100 + i), Rank: int32(i), Host: fmt.Sprintf("d%d", i), Share: .95, Gap: .023, Cause: "compute",
-			Text: fmt.Sprintf("worker %d on d%d is slow: last in 95 %% of the last 310 rounds, 23 ms after the others (23 %% of a step); its compute takes 1.33 times the others'", i, i)})
-		for k := range min(i, 50) {
-			u.Waits = append(u.Waits, page.Wait{Who: fmt.Sprintf("worker %d", k), At: "key fc1.weight round 6012", For: fmt.Sprintf("worker %d", i), Seconds: j.noise(.02, .1)})
-		}
-		u.MoreWaits = max(0, i-50)
+		j.addSlow(&u)
 	}
 	for i := range min(j.Workers, 32) {
 		k := i
@@ -229,6 +224,18 @@ func (j *Job) update() page.Update {
 	return u
 }
 
+// addSlow makes the last worker one that the others wait for.
+func (j *Job) addSlow(u *page.Update) {
+	i := j.Workers - 1
+	u.Slow = append(u.Slow, page.Slow{Node: uint64(100 + i), Rank: int32(i), Host: fmt.Sprintf("d%d", i), Share: .95, Gap: .023, Cause: "compute",
+		Text: fmt.Sprintf("worker %d on d%d is slow: last in 95 %% of the last 310 rounds, 23 ms after the others (23 %% of a step); its compute takes 1.33 times the others'", i, i)})
+	for k := range min(i, 50) {
+		u.Waits = append(u.Waits, page.Wait{Who: fmt.Sprintf("worker %d", k), At: "key fc1.weight round 6012", For: fmt.Sprintf("worker %d", i), Seconds: j.noise(.02, .1)})
+	}
+	u.MoreWaits = max(0, i-50)
+}
+
+// timeline has the last steps of worker i, up to step.
 func (j *Job) timeline(i int, step uint64) page.Timeline {
 	t := page.Timeline{Node: uint64(100 + i), Rank: int32(i)}
 	for k := range 20 {

@@ -7,9 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/files/scratch"
@@ -67,33 +65,6 @@ func Run(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 		return 128 + int(stopped.Signal)
 	}
 	return 0
-}
-
-// A stopSignal ends an agent's context.
-type stopSignal struct{ syscall.Signal }
-
-func (s stopSignal) Error() string { return "got " + s.Signal.String() }
-
-// agentContext ends with the first signal that asks the agent to end; its cause is a stopSignal.
-func agentContext() (ctx context.Context, stop func()) {
-	// The launcher may be gone when we write to it: SIGPIPE must not end the agent before it
-	// has ended its children. Notify, unlike Ignore, is not inherited by them.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ctx, cancel := context.WithCancelCause(context.Background())
-	caught := make(chan os.Signal, 1)
-	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
-		catch = append(catch, syscall.SIGHUP)
-	}
-	signal.Notify(caught, catch...)
-	go func() {
-		select {
-		case s := <-caught:
-			cancel(stopSignal{s.(syscall.Signal)})
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, func() { signal.Stop(caught); cancel(nil) }
 }
 
 // sweepLaunchers removes the folders and records of launchers that were killed. The agent of this

@@ -31,10 +31,10 @@ and open the link with localhost:8080 in place of its host and port. See docs/ho
 			}
 			noPage := fmt.Errorf("launch: job %s has no live page: it was started with --%s %s, it is a trial of a search, or its launch could not listen for it (see launch's log)", k.Job, command.PageFlag, command.PageOff)
 			if k.remote != nil {
-				link, err := k.remote.Link(c.Context, k.Job)
+				link, err := k.remote.client.Link(c.Context, k.Job)
 				switch {
 				case err != nil:
-					return k.explain(err)
+					return k.remote.explain(err)
 				case link == "":
 					return noPage
 				}

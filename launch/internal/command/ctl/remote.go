@@ -14,12 +14,16 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/agent/dialin"
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/internal/member/jobcontrol"
+	"github.com/paragon-train/paragon/internal/member/record"
 	"github.com/paragon-train/paragon/internal/store/identity"
 	"github.com/paragon-train/paragon/launch/internal/addressfile"
 	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
+
+// askFor bounds how long a scheduler that is being started again is waited for, or a launcher on
+// another machine.
+const askFor = 10 * time.Second
 
 // The variables in place of --join and --secret-file of launch ctl and launch top.
 const (
@@ -54,10 +58,17 @@ func flagBefore(c *cli.Context, name, variable string) string {
 	return os.Getenv(variable)
 }
 
-// findRemote finds the job of a launcher on another machine; nil: none is named.
-func findRemote(c *cli.Context) (*controller, error) {
+// A remoteLauncher is a launcher on another machine, which carries requests to its job's scheduler.
+type remoteLauncher struct {
+	client *remotecontrol.Client
+
+	// at are the addresses at which it is asked, for messages.
+	at string
+}
+
+// findRemote finds the launcher that the flags or their variables name; nil: they name none.
+func findRemote(c *cli.Context) (*remoteLauncher, error) {
 	where := flagBefore(c, "join", controlAddressVariable)
-	file := flagBefore(c, "secret-file", secretFileVariable)
 	if where == "" {
 		return nil, nil
 	}
@@ -69,35 +80,47 @@ func findRemote(c *cli.Context) (*controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("launch: ctl: --join: %w", err)
 	}
-	var secret dialin.Secret
-	switch text := os.Getenv(dialin.SecretVariable); {
-	case file != "":
-		secret, err = dialin.ReadSecret(file)
-	case text != "":
-		if secret, err = dialin.ParseSecret(text); err != nil {
-			err = fmt.Errorf("launch: $%s: %w", dialin.SecretVariable, err)
-		}
-	default:
-		return nil, command.Usagef("ctl: --join needs the launcher's secret: give --secret-file FILE, or set %s", secretFileVariable)
-	}
+	secret, err := remoteSecret(flagBefore(c, "secret-file", secretFileVariable))
 	if err != nil {
 		return nil, err
 	}
-	k := &controller{launcher: strings.Join(all, ",")}
-	k.remote = &remotecontrol.Client{Dial: func(ctx context.Context) (net.Conn, error) { return dialin.DialControl(ctx, all, secret) }}
-	ctx, cancel := context.WithTimeoutCause(c.Context, askFor, fmt.Errorf("no answer within %s", askFor))
-	defer cancel()
-	if k.Record, err = k.remote.Record(ctx, c.String("job")); err != nil {
-		return nil, k.explain(err)
-	}
-	return k, nil
+	dial := func(ctx context.Context) (net.Conn, error) { return dialin.DialControl(ctx, all, secret) }
+	return &remoteLauncher{client: &remotecontrol.Client{Dial: dial}, at: strings.Join(all, ",")}, nil
 }
 
-// explain says what to do about an error of a launcher on another machine.
-func (k *controller) explain(err error) error {
+// remoteSecret is the secret in a file or, where none is named, that of the environment.
+func remoteSecret(file string) (dialin.Secret, error) {
+	text := os.Getenv(dialin.SecretVariable)
+	switch {
+	case file != "":
+		return dialin.ReadSecret(file)
+	case text == "":
+		return dialin.Secret{}, command.Usagef("ctl: --join needs the launcher's secret: give --secret-file FILE, or set %s", secretFileVariable)
+	}
+	secret, err := dialin.ParseSecret(text)
+	if err != nil {
+		err = fmt.Errorf("launch: $%s: %w", dialin.SecretVariable, err)
+	}
+	return secret, err
+}
+
+// record is that of the job whose ID begins with id. It has no credentials: the launcher keeps them.
+func (l *remoteLauncher) record(ctx context.Context, id string) (record.Record, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, askFor, fmt.Errorf("no answer within %s", askFor))
+	defer cancel()
+	r, err := l.client.Record(ctx, id)
+	if err != nil {
+		return r, l.explain(err)
+	}
+	return r, nil
+}
+
+// explain says what to do about an error of the launcher. What it has answered, and what the
+// scheduler has refused, says so itself.
+func (l *remoteLauncher) explain(err error) error {
 	hint := ""
 	switch {
-	case errors.Is(err, remotecontrol.ErrReply), errors.Is(err, control.ErrRefused): // it says so itself
+	case errors.Is(err, remotecontrol.ErrReply), errors.Is(err, control.ErrRefused):
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = "; the job is over, or its launcher was started without --listen"
 	case errors.Is(err, identity.ErrSecret):
@@ -106,32 +129,14 @@ func (k *controller) explain(err error) error {
 		hint = "; is it the address of a launcher (launch --listen), and the secret of its --secret-file?"
 	}
 	text := strings.TrimPrefix(err.Error(), "launch: reach the launcher: ")
-	return fmt.Errorf("launch: launcher at %s: %s%s", k.launcher, text, hint)
+	return fmt.Errorf("launch: launcher at %s: %s%s", l.at, text, hint)
 }
 
-// carry carries a request to the job's scheduler.
-func (k *controller) carry(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
-	if k.remote == nil {
-		return jobcontrol.Carry(ctx, addr, credentials, request)
-	}
-	return k.remote.Carry(ctx, k.Job, request)
-}
-
-// askOnce puts a request once.
-func (k *controller) askOnce(ctx context.Context, q control.Request, into control.Answer) (raw []byte, err error) {
-	if k.remote == nil {
-		j := jobcontrol.Job{Record: k.Record}
-		return j.Ask(ctx, q, into)
-	}
-	ctx, cancel := context.WithTimeout(ctx, askFor+time.Duration(q.WaitMillis)*time.Millisecond)
-	defer cancel()
-	return control.Ask(ctx, func(ctx context.Context, request []byte) ([]byte, error) { return k.carry(ctx, "", nil, request) }, q, into)
-}
-
-// remoteOver reports whether a launcher on another machine has ended, or runs another job.
-func (k *controller) remoteOver() bool {
+// over reports whether the launcher has ended, or runs another job. An error that may pass, such as
+// a network that is down, says neither.
+func (l *remoteLauncher) over(job string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), askFor)
 	defer cancel()
-	_, err := k.remote.Record(ctx, k.Job)
+	_, err := l.client.Record(ctx, job)
 	return errors.Is(err, remotecontrol.ErrReply) || errors.Is(err, syscall.ECONNREFUSED)
 }

@@ -1,8 +1,6 @@
 package ctl
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -11,9 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/internal/member/record"
 	"github.com/paragon-train/paragon/internal/observe/plural"
-	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/metrics"
 )
 
@@ -43,33 +39,28 @@ Run it on the machine where launch runs, as the same user, or with --join, as la
 	}
 }
 
-// look asks the scheduler for something and writes it.
-func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writer, k *controller) error) error {
-	if c.NArg() > 0 {
-		return command.Usagef("ctl %s: got %q, want flags only", op, c.Args().First())
+// writeStatus writes what the job as a whole does, and then the tables of its processes, its ranks of
+// servers and its hosts.
+func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64]speed, now time.Time) error {
+	writeState(w, k, &s, now)
+	hosts := metrics.Table{Columns: []string{"host", "status", "reason"}}
+	for _, h := range s.Hosts {
+		hosts.Row(h.Host, h.Status, h.Reason)
 	}
-	k, err := findJob(c, record.Find)
-	if err != nil {
-		return err
+	servers := metrics.Table{Columns: []string{"server", "host", "status", "shards", "values", "backups", "incoming"}}
+	for _, x := range s.Servers {
+		servers.Row(fmt.Sprint(x.Rank), x.Host, stateWords(x.Status), x.Shards, x.Values, x.Backups, x.Filling)
 	}
-	raw, err := k.ask(c.Context, control.Request{Op: op}, answer)
-	if err != nil {
-		return err
+	err := writeTables(w, []filled{{nodeTable(s.Nodes, speeds), len(s.Nodes)}, {servers, len(s.Servers)}, {hosts, len(s.Hosts)}})
+	if err == nil && s.LeftOut > 0 {
+		fmt.Fprintf(w, "\n%d more nodes are not shown\n", s.LeftOut)
 	}
-	if !c.Bool("json") {
-		return write(c.App.Writer, k)
-	}
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return fmt.Errorf("launch: ctl %s: %w", op, err)
-	}
-	b.WriteByte('\n')
-	_, err = b.WriteTo(c.App.Writer)
 	return err
 }
 
-// writeStatus writes the tables of a job.
-func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64]speed, now time.Time) error {
+// writeState writes the lines above the tables: what the job is, and what it waits for or is about
+// to become. A line stands only where there is something to say.
+func writeState(w io.Writer, k *controller, s *control.Status, now time.Time) {
 	if s.Journal != "" {
 		fmt.Fprintf(w, "warning: %s\n", s.Journal)
 	}
@@ -98,8 +89,13 @@ func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64
 		}
 		fmt.Fprintln(w)
 	}
-	nodes := metrics.Table{Columns: []string{"role", "rank", "host", "pid", "state", "epoch", "step", "examples/s", "loss", "heartbeat"}}
-	for _, n := range s.Nodes {
+}
+
+// nodeTable has a row for each process. Servers have no epoch and no step, a process that is not in
+// the job has no rank, and speeds are missing where the scheduler has not been told.
+func nodeTable(nodes []control.Node, speeds map[uint64]speed) metrics.Table {
+	t := metrics.Table{Columns: []string{"role", "rank", "host", "pid", "state", "epoch", "step", "examples/s", "loss", "heartbeat"}}
+	for _, n := range nodes {
 		rank, epoch, step := any(n.Rank), any(n.Epoch), any(n.Step)
 		if n.Rank < 0 {
 			rank = nil
@@ -111,61 +107,7 @@ func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64
 		if x, ok := speeds[n.Node]; ok {
 			examples, loss = x.cells()
 		}
-		nodes.Row(n.Role, rank, n.Host, n.PID, stateWords(n.State), epoch, step, examples, loss, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
+		t.Row(n.Role, rank, n.Host, n.PID, stateWords(n.State), epoch, step, examples, loss, ago(time.Duration(n.HeardMillis)*time.Millisecond)+" ago")
 	}
-	hosts := metrics.Table{Columns: []string{"host", "status", "reason"}}
-	for _, h := range s.Hosts {
-		hosts.Row(h.Host, h.Status, h.Reason)
-	}
-	servers := metrics.Table{Columns: []string{"server", "host", "status", "shards", "values", "backups", "incoming"}}
-	for _, x := range s.Servers {
-		servers.Row(fmt.Sprint(x.Rank), x.Host, stateWords(x.Status), x.Shards, x.Values, x.Backups, x.Filling)
-	}
-	for _, t := range []struct {
-		metrics.Table
-		rows int
-	}{{nodes, len(s.Nodes)}, {servers, len(s.Servers)}, {hosts, len(s.Hosts)}} {
-		if t.rows == 0 {
-			continue
-		}
-		fmt.Fprintln(w)
-		if _, err := t.WriteTo(w); err != nil {
-			return err
-		}
-	}
-	if s.LeftOut > 0 {
-		fmt.Fprintf(w, "\n%d more nodes are not shown\n", s.LeftOut)
-	}
-	return nil
-}
-
-// stateWords are the words of tables for the states of a process or of the rank of a server.
-func stateWords(state string) string {
-	switch state {
-	case control.NodeCounts, control.RankHere:
-		return "in the job"
-	case control.NodeReady:
-		return "ready to join"
-	case control.RankComing:
-		return "starting"
-	}
-	return strings.ToLower(state)
-}
-
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return " (" + reason + ")"
-}
-
-// ago is a time as people say it.
-func ago(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	}
-	return strings.TrimSuffix(d.Round(time.Minute).String(), "0s")
+	return t
 }

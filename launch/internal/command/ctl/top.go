@@ -87,7 +87,7 @@ func (s jobSource) Ask(ctx context.Context, q control.Request, into control.Answ
 // Over looks for the job's record, which a launcher removes at its end.
 func (s jobSource) Over() bool {
 	if s.remote != nil {
-		return s.remoteOver()
+		return s.remote.over(s.Job)
 	}
 	dir, err := record.Dir(os.Getenv)
 	if err != nil {

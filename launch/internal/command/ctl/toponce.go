@@ -34,17 +34,8 @@ func writeTop(w io.Writer, d *top.Document) error {
 	for _, x := range d.Waits {
 		waits.Row(x.Who, ago(time.Duration(x.Seconds*float64(time.Second))), x.At, x.For)
 	}
-	for _, t := range []struct {
-		metrics.Table
-		rows int
-	}{{workers, len(d.Rates.Workers)}, {servers, len(d.Rates.Servers)}, {waits, len(d.Waits)}} {
-		if t.rows == 0 {
-			continue
-		}
-		fmt.Fprintln(w)
-		if _, err := t.WriteTo(w); err != nil {
-			return err
-		}
+	if err := writeTables(w, []filled{{workers, len(d.Rates.Workers)}, {servers, len(d.Rates.Servers)}, {waits, len(d.Waits)}}); err != nil {
+		return err
 	}
 	if t.LeftOut > 0 {
 		fmt.Fprintf(w, "\n%s did not fit into the answer\n", plural.Of(t.LeftOut, "more node"))

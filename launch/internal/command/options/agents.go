@@ -12,19 +12,6 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
-// Agents are the flags about agents that dial in.
-type Agents struct {
-	// Number is 0 for as many as have slots for all workers.
-	Number int
-
-	Listen string
-
-	// SecretFile is empty if the secret is in the environment.
-	SecretFile string
-
-	AddressFile string
-}
-
 // maxLease bounds how long a host may be silent that has dialled in.
 const maxLease = time.Hour
 

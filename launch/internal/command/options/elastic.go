@@ -1,6 +1,7 @@
 package options
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -109,4 +110,17 @@ func readPreparation(c *cli.Context) ([]string, error) {
 // is not given, an elastic job does.
 func GoesOnWithout(policy string, elastic bool) bool {
 	return policy == job.LossShrink || policy == job.LossWait || policy == "" && elastic
+}
+
+const elasticFlag = "elastic-training-enabled"
+
+// parseBool reads what people write for yes and no; the empty word is no.
+func parseBool(s string) (bool, error) {
+	switch strings.ToLower(s) {
+	case "true", "t", "yes", "y", "on", "1":
+		return true, nil
+	case "", "false", "f", "no", "n", "off", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither True nor False", s)
 }

@@ -16,8 +16,6 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
-const elasticFlag = "elastic-training-enabled"
-
 func Flags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given; on Slurm the allocation's tasks"},
@@ -74,17 +72,6 @@ const trialFlag = "elastic-trial"
 // carryFlag makes the job a trial of launch tune whose command keeps its state in a folder on its
 // host: launch carry runs it.
 const carryFlag = "carry"
-
-// parseBool reads what people write for yes and no; the empty word is no.
-func parseBool(s string) (bool, error) {
-	switch strings.ToLower(s) {
-	case "true", "t", "yes", "y", "on", "1":
-		return true, nil
-	case "", "false", "f", "no", "n", "off", "0":
-		return false, nil
-	}
-	return false, fmt.Errorf("%q is neither True nor False", s)
-}
 
 // JoinBool makes one argument of `--elastic-training-enabled False`, and gives the bare flag its
 // value: the flag takes a word that may be missing, which flag packages do not know.

@@ -15,18 +15,6 @@ const (
 	HostsURLFlag     = "hosts-url"
 )
 
-// Source are the flags about a list of hosts that others keep.
-type Source struct {
-	// Flag is hostsCommandFlag or hostsURLFlag; empty: there is no such list.
-	Flag string
-
-	// Value is that of the flag.
-	Value string
-
-	Interval time.Duration
-	Force    bool
-}
-
 func sourceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: HostsCommandFlag, Usage: "take the hosts from `COMMAND`, which runs repeatedly and prints them as JSON lines (ssh; see docs/how-to/clouds.md)"},

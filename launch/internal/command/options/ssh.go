@@ -2,7 +2,6 @@ package options
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/urfave/cli/v2"
 
@@ -10,16 +9,6 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
-
-// SSH are the flags of --launcher ssh besides the hosts.
-type SSH struct {
-	Command []string
-
-	// SyncDir is the folder on each host that gets a copy of the current one; empty: none. Paths
-	// of syncExclude are left out.
-	SyncDir     string
-	SyncExclude []string
-}
 
 // readSSH reads the hosts, unless others keep their list, and how they are reached.
 func (s *Start) readSSH(c *cli.Context, _ request) error {
@@ -43,10 +32,4 @@ func (s *Start) readSSH(c *cli.Context, _ request) error {
 		s.SSH.SyncDir = ssh.Folder(s.SSH.SyncDir)
 	}
 	return s.readControl(c)
-}
-
-// sshCommandGiven reports whether the command line has --ssh-command; its variable alone is no
-// mistake with other start methods.
-func sshCommandGiven(c *cli.Context) bool {
-	return c.IsSet("ssh-command") && c.String("ssh-command") != os.Getenv(ssh.Variable)
 }

@@ -18,8 +18,8 @@ const remoteState = "~/.paragon/state"
 
 // setElastic sets how the job may change. dir is a folder of this job. What it returns gives the
 // files up.
-func (r *jobRun) setElastic(cfg *job.Config, dir string) (done func(), err error) {
-	o, m := r.o, r.method
+func (p *planner) setElastic(cfg *job.Config, dir string) (done func(), err error) {
+	o, m := p.o, p.method
 	e := &cfg.Elastic
 	e.Control = jobcontrol.Carry
 	if e.State = o.Survival.State; e.State == "" && e.Changes() {
@@ -35,7 +35,7 @@ func (r *jobRun) setElastic(cfg *job.Config, dir string) (done func(), err error
 		e.Here = isHere
 	}
 	if e.Enabled && !o.Trial.Elastic {
-		if e.Files, err = hostworker.Open(r.env.Folder, hostworker.Places(cfg.Workers)); err != nil {
+		if e.Files, err = hostworker.Open(p.env.Folder, hostworker.Places(cfg.Workers)); err != nil {
 			return nil, err
 		}
 	}

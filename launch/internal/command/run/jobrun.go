@@ -11,14 +11,12 @@ import (
 	"syscall"
 
 	"github.com/paragon-train/paragon/internal/files/scratch"
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/lines"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/command/options"
 	"github.com/paragon-train/paragon/launch/internal/command/start"
-	"github.com/paragon-train/paragon/launch/internal/gorun"
 	"github.com/paragon-train/paragon/launch/internal/job"
 	"github.com/paragon-train/paragon/launch/internal/method"
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
@@ -132,20 +130,23 @@ func (r *jobRun) configure(ctx context.Context) (job.Config, job.Result, error) 
 	if err != nil {
 		return job.Config{}, stopped, err
 	}
-	cfg, err := r.config(found, start.OpenLocal(r.o, r.env))
+	p := planner{o: r.o, env: r.env, method: r.method, here: start.OpenLocal(r.o, r.env)}
+	cfg, err := p.place(found)
 	if err != nil {
 		return cfg, job.Result{}, err
 	}
+	cfg.Interrupts, cfg.Output, cfg.Logger = r.signals.queued, r.out, r.env.Log
 	folder, err := scratch.New("launch")
 	if err != nil {
 		return cfg, job.Result{}, fmt.Errorf("launch: %w", err)
 	}
 	r.onClose(func() { folder.Remove() })
-	if stopped, err := r.setMachines(ctx, &cfg, folder.Path); err != nil {
+	stopped, err = r.signals.unless(ctx, func(ctx context.Context) error { return p.setMachines(ctx, &cfg, folder.Path) })
+	if err != nil {
 		return cfg, stopped, err
 	}
-	r.setProcesses(&cfg)
-	closeElastic, err := r.setElastic(&cfg, folder.Path)
+	p.setProcesses(&cfg)
+	closeElastic, err := p.setElastic(&cfg, folder.Path)
 	if err != nil {
 		return cfg, job.Result{}, err
 	}
@@ -165,58 +166,14 @@ func (r *jobRun) findHosts(ctx context.Context) (found method.Hosts, stopped job
 	return found, stopped, err
 }
 
-// config is what the command line and the hosts say.
-func (r *jobRun) config(found method.Hosts, here method.Method) (job.Config, error) {
-	o := r.o
-	place, err := found.Place(o.Workers, o.Servers)
+// watch lets those see the job who watch it from outside.
+func (r *jobRun) watch(cfg *job.Config) (*watchers, error) {
+	w, err := watch(r.o, r.env, cfg)
 	if err != nil {
-		return job.Config{}, fmt.Errorf("launch: %w", err)
+		return nil, err
 	}
-	return job.Config{
-		Workers: place.Workers, Hosts: found.Workers, Servers: place.Servers, ServerHosts: found.Servers, SchedulerHost: o.SchedulerHost,
-		Command: o.Command, Role: []string{"role"},
-		Env: o.Env.All, ServerEnv: o.Env.Servers, WorkerEnv: o.Env.Workers, GPUs: o.GPUs,
-		Dir:           r.method.Dir(),
-		Local:         func(ctx context.Context) (job.Machine, error) { return here.Dial(ctx, hosts.Local) },
-		MetricsListen: o.Observed.MetricsListen, ResumeAsked: o.Env.Resumes(os.Getenv), ResumeCommand: options.ResumeCommand(os.Args),
-		HostIP: o.Network.HostIP, Interface: o.Network.Name, TLS: o.Network.TLS,
-		StartTimeout: o.Times.Start, StopTimeout: o.Times.Stop, CheckpointTime: o.Times.Checkpoint,
-		Elastic:    o.Elastic,
-		Interrupts: r.signals.queued, Output: r.out, Logger: r.env.Log,
-	}, nil
-}
-
-// setMachines sets how the job gets to its hosts, or builds the workers' program here if all runs
-// on this machine. folder is one of this job.
-func (r *jobRun) setMachines(ctx context.Context, cfg *job.Config, folder string) (stopped job.Result, err error) {
-	if r.method.Remote() {
-		cfg.HostTimeout = r.o.Times.Host
-		cfg.Env = r.o.Env.ForRemote(os.LookupEnv)
-		cfg.Dial = func(ctx context.Context, h hosts.Host) (job.Machine, error) { return dial(ctx, r.method, h) }
-		return job.Result{}, nil
-	}
-	return r.signals.unless(ctx, func(ctx context.Context) (err error) {
-		cfg.Command, err = gorun.Build(ctx, r.o.Command, folder)
-		return err
-	})
-}
-
-// processMetricsEnv tells workers and servers where to serve metrics of their own (see
-// cluster.FromEnv).
-const processMetricsEnv = "PARAGON_PROCESS_METRICS"
-
-// setProcesses sets what all processes are told, and what runs the workers' command in a trial.
-func (r *jobRun) setProcesses(cfg *job.Config) {
-	cfg.Env = append(cfg.Env[:len(cfg.Env):len(cfg.Env)], joblog.Variable+"="+string(r.o.Output.LogFormat))
-	if listen := r.o.Observed.ProcessMetrics; listen != "" {
-		cfg.Env = append(cfg.Env, processMetricsEnv+"="+listen)
-	}
-	if r.o.Trial.Elastic {
-		cfg.Command, cfg.OwnCommand = append([]string{"slot"}, cfg.Command...), true
-	}
-	if r.o.Trial.Carry {
-		cfg.Command, cfg.OwnCommand = append([]string{"carry"}, cfg.Command...), true
-	}
+	r.onClose(w.unfollow)
+	return w, nil
 }
 
 // end says how the job ended, to its watchers, in the log and as an exit code.

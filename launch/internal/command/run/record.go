@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -12,35 +13,53 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
 
-// recordOf is what launch ctl needs to know of the job at w.
-func (r *jobRun) recordOf(w job.Where) record.Record {
+// A registry lets launch ctl find the jobs of this launcher: on this machine by a file, and from other
+// machines by this process.
+type registry struct {
+	// command is what the workers run.
+	command []string
+
+	// folder is the one in which launch was started: launch ctl there means this job.
+	folder string
+
+	// remote answers launch ctl on other machines.
+	remote *remotecontrol.Server
+
+	log *slog.Logger
+}
+
+// recordOf is what launch ctl needs to know of the job.
+func (r *registry) recordOf(where job.Where) record.Record {
 	host, _ := os.Hostname()
-	return record.Record{Job: w.Job, Scheduler: w.Scheduler, PID: os.Getpid(), Dir: r.env.Folder, Command: r.o.Command, Started: time.Now(), Host: host, Credentials: w.Credentials}
+	return record.Record{
+		Job: where.Job, Scheduler: where.Scheduler, PID: os.Getpid(), Dir: r.folder, Command: r.command, Started: time.Now(), Host: host,
+		Credentials: where.Credentials,
+	}
 }
 
 // record lets launch ctl on this machine find the job, until what it returns is called. Without the
 // record the job runs as well.
-func (r *jobRun) record(w job.Where) (done func()) {
+func (r *registry) record(where job.Where) (done func()) {
 	dir, err := record.Dir(os.Getenv)
 	if err == nil {
 		var f *record.File
-		if f, err = record.Write(dir, r.recordOf(w)); err == nil {
+		if f, err = record.Write(dir, r.recordOf(where)); err == nil {
 			return func() { f.Remove() }
 		}
 	}
-	r.env.Log.Warn(fmt.Sprintf("%v; launch ctl will not find this job", err))
+	r.log.Warn(fmt.Sprintf("%v; launch ctl will not find this job", err))
 	return func() {}
 }
 
-// answerRemote lets launch ctl on other machines ask about the job at w, whose page is live, until
-// what it returns is called. They get the job's record without its credentials: requests go through
-// this process, which knows what may be asked.
-func (r *jobRun) answerRemote(w job.Where, live *livePage) (done func()) {
-	return r.env.Control.Started(remotecontrol.Job{
-		Record: r.recordOf(w),
+// answerRemote lets launch ctl on other machines ask about the job, until what it returns is called;
+// link makes a link to the job's page. They get the job's record without its credentials: requests go through this process, which knows
+// what may be asked.
+func (r *registry) answerRemote(where job.Where, link func() string) (done func()) {
+	return r.remote.Started(remotecontrol.Job{
+		Record: r.recordOf(where),
 		Carry: func(ctx context.Context, request []byte) ([]byte, error) {
-			return jobcontrol.Carry(ctx, w.Scheduler, w.Credentials, request)
+			return jobcontrol.Carry(ctx, where.Scheduler, where.Credentials, request)
 		},
-		Link: live.link,
+		Link: link,
 	})
 }

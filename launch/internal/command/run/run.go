@@ -5,12 +5,10 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"syscall"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/hosts/lines"
-	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/command/options"
 	"github.com/paragon-train/paragon/launch/internal/job"
@@ -68,17 +66,6 @@ func runOptions(ctx context.Context, o *options.Options, stdout, stderr io.Write
 	return err
 }
 
-// An outcome is how the job ended.
-type outcome struct {
-	job.Result
-
-	// err is why the job could not be started or was not left clean, or nil.
-	err error
-
-	// metrics are the newest; nil: none came.
-	metrics *control.Metrics
-}
-
 // runJob runs the job to its end. An error that is not an exitError has not been printed yet.
 func runJob(ctx context.Context, o *options.Options, stdout, stderr io.Writer) (outcome, error) {
 	r, err := newJobRun(o, stdout, stderr)
@@ -104,17 +91,18 @@ func runJob(ctx context.Context, o *options.Options, stdout, stderr io.Writer) (
 	return r.end(w, res, err)
 }
 
-// endedFromOutside reports whether a job that ended with this code did not fail by itself: it
-// stopped with a checkpoint, or a process was ended by SIGTERM or killed. Whoever started launch
-// may start it again, as Kubernetes does (the rules of package kubernetes have the same codes).
-func endedFromOutside(code int) bool {
-	return code == control.ExitCheckpointed || code == 128+int(syscall.SIGTERM) || code == 128+int(syscall.SIGKILL)
-}
-
-// A printer writes to the launcher's standard error between the lines of the processes.
-type printer struct{ out *lines.Merger }
-
-func (p printer) Write(b []byte) (int, error) {
-	p.out.Print(string(b))
-	return len(b), nil
+// runLogged is runOptions. Where the log is JSON, it has the error, too.
+func runLogged(ctx context.Context, o *options.Options, stdout, stderr io.Writer) error {
+	if o.Output.LogFormat != joblog.JSON {
+		return runOptions(ctx, o, stdout, stderr)
+	}
+	command.NewLogger(stderr, o.Output.LogFormat, launcherRole)
+	err := runOptions(ctx, o, stdout, stderr)
+	var exit command.ExitError
+	var usage command.UsageError
+	if err == nil || errors.As(err, &exit) || errors.As(err, &usage) {
+		return err
+	}
+	slog.Error(err.Error())
+	return command.ExitError(1)
 }

@@ -1,0 +1,39 @@
+package data
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	_ "github.com/paragon-train/paragon/data/formats" // what trainers may read, too
+)
+
+// progressEvery is how often progress is said.
+const progressEvery = 10 * time.Second
+
+// A progress says from time to time how far a command is.
+type progress struct {
+	w           io.Writer
+	what        string
+	all         int
+	begun, said time.Time
+}
+
+func newProgress(c *cli.Context, all int) *progress {
+	now := time.Now()
+	return &progress{c.App.ErrWriter, called(c), all, now, now}
+}
+
+// at is told how many images are done.
+func (p *progress) at(done int) {
+	now := time.Now()
+	if now.Sub(p.said) < progressEvery || done == 0 {
+		return
+	}
+	p.said = now
+	rate := float64(done) / now.Sub(p.begun).Seconds()
+	left := time.Duration(float64(p.all-done) / rate * float64(time.Second)).Round(time.Second)
+	fmt.Fprintf(p.w, "launch: %s: %d of %d images, %.0f/s, %v left\n", p.what, done, p.all, rate, left)
+}
