@@ -128,6 +128,8 @@ type childPipes struct {
 	theirs []*os.File
 }
 
+// openPipes makes the pipes of a child: those of its outputs and, with report, the one on which it
+// reports to the launcher.
 func openPipes(report bool) (*childPipes, error) {
 	p := &childPipes{ours: map[kind]*os.File{}}
 	for _, k := range []kind{kindStdout, kindStderr, kindReport} {

@@ -167,6 +167,7 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 }
 
+// send writes a request. A Client whose agent is lost gives the reason of the loss.
 func (c *Client) send(k kind, number uint32, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -210,6 +211,8 @@ func (c *Client) write(ctx context.Context) {
 	}
 }
 
+// read takes frames until the connection ends. Processes and questions then hear that the agent is
+// lost.
 func (c *Client) read(r io.Reader) {
 	var buf []byte
 	var err error
@@ -241,6 +244,8 @@ func (c *Client) read(r io.Reader) {
 	c.stop()
 }
 
+// deliver hands a frame to the process or the question of its number. One that nobody waits for any
+// more is no error: an answer may cross the end of the wait.
 func (c *Client) deliver(k kind, number uint32, body []byte) error {
 	c.mu.Lock()
 	h, a := c.processes[number], c.answers[number]
@@ -277,16 +282,19 @@ type handle struct {
 func (h *handle) PID() int              { return h.pid }
 func (h *handle) Done() <-chan struct{} { return h.done }
 
+// Exit implements process.Handle: it waits for the end.
 func (h *handle) Exit() process.Exit {
 	<-h.done
 	return h.exit
 }
 
+// Signal implements process.Handle.
 func (h *handle) Signal(sig syscall.Signal) {
 	// An agent that is gone has killed the process.
 	h.client.send(kindSignal, h.number, signalBody{int(sig)})
 }
 
+// deliver takes a frame about the process, in the order in which the agent has sent them.
 func (h *handle) deliver(k kind, body []byte) error {
 	switch k {
 	case kindStarted:

@@ -79,6 +79,7 @@ type exitBody struct {
 	Report  exitreport.Report
 }
 
+// exit is how the process ended, as the launcher sees it.
 func (e exitBody) exit() process.Exit {
 	return process.Exit{Code: e.Code, Signal: syscall.Signal(e.Signal), Err: e.Err, Elapsed: e.Elapsed, Report: e.Report}
 }
@@ -93,6 +94,7 @@ type Hello struct {
 	SSHConnection string
 }
 
+// appendFrame appends a frame with a body to b.
 func appendFrame(b []byte, k kind, number uint32, body []byte) []byte {
 	b = append(framing.AppendHead(b, headLen+len(body)), byte(k))
 	b = binary.LittleEndian.AppendUint32(b, number)
@@ -121,6 +123,8 @@ type frameWriter struct {
 	broken error
 }
 
+// send writes one frame. After an error nothing is written any more, since the other end could not
+// tell where a frame begins.
 func (f *frameWriter) send(k kind, number uint32, body []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -134,6 +138,7 @@ func (f *frameWriter) send(k kind, number uint32, body []byte) error {
 	return f.broken
 }
 
+// sendJSON writes a frame whose body is v as JSON.
 func (f *frameWriter) sendJSON(k kind, number uint32, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -81,6 +81,8 @@ const greeting = "paragon\n"
 // dialTimeout bounds each connection that a Question asks for.
 const dialTimeout = 5 * time.Second
 
+// answer answers a question. What cannot be answered is said in the Answer, and the rest is
+// answered all the same.
 func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error)) Answer {
 	var q Question
 	if err := json.Unmarshal(body, &q); err != nil {
@@ -115,6 +117,8 @@ func answer(ctx context.Context, body []byte, listGPUs func() ([]string, error))
 	return a
 }
 
+// makeDir makes the folder of a question, and takes note of the folders that were not there, so
+// that they can be removed.
 func (a *Answer) makeDir(path string, own bool) {
 	var err error
 	if a.Made, err = makeDir(path); err == nil && own {
@@ -125,6 +129,7 @@ func (a *Answer) makeDir(path string, own bool) {
 	}
 }
 
+// remove removes files and empty folders, and says which are left.
 func (a *Answer) remove(paths []string) {
 	for _, path := range paths {
 		err := os.Remove(path)

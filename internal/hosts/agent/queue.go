@@ -43,6 +43,7 @@ func (q *frameQueue) take() []byte {
 	return frame
 }
 
+// fill says that there are frames, unless that has been said.
 func (q *frameQueue) fill() {
 	select {
 	case q.filled <- struct{}{}:

@@ -204,6 +204,8 @@ func (s *server) drain(ctx context.Context, launcher frameReader, lease *lease) 
 	}
 }
 
+// hello writes the opening, which tells an agent from what a shell may print before it, and
+// describes this machine.
 func (s *server) hello(out io.Writer) error {
 	if _, err := io.WriteString(out, opening); err != nil {
 		return err
@@ -269,6 +271,7 @@ func (s *server) await(grace time.Duration) {
 	}
 }
 
+// signalAll signals all processes that still run.
 func (s *server) signalAll(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

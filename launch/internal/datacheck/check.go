@@ -41,43 +41,6 @@ type Config struct {
 	Progress func(done int)
 }
 
-// A Report says what there is.
-type Report struct {
-	// Images is how many examples there are, Damaged how many of them are.
-	Images, Damaged int
-	// Bytes is how many bytes the images have that could be read.
-	Bytes int64
-	// Formats has how many images are of each format.
-	Formats map[string]int
-	// Smallest and Largest are the images of the fewest and the most pixels.
-	Smallest, Largest Size
-	// Pixels is how many pixels the images have in all.
-	Pixels int64
-	// Classes has the images of each label.
-	Classes []Class
-	// Labels has how many images have a number of labels other than one, by that number.
-	Labels map[int]int
-	// Other is how many have one label that is no class.
-	Other int
-	// Sorted is where data is sorted by class, which an order by blocks does not mix; nil:
-	// nowhere.
-	Sorted *Run
-}
-
-// A Size is that of an image.
-type Size struct{ Width, Height int }
-
-func (s Size) pixels() int64 { return int64(s.Width) * int64(s.Height) }
-
-// A Class counts the images of a label.
-type Class struct {
-	// Name is empty if it has none.
-	Name string
-
-	Images int
-	Bytes  int64
-}
-
 // result is what is known of one image.
 type result struct {
 	bytes  int

@@ -1,7 +1,6 @@
 package datacheck
 
 import (
-	"fmt"
 	"math"
 )
 
@@ -13,15 +12,6 @@ const (
 	// window.
 	deviations = 6
 )
-
-// A Run is a window of neighbouring blocks in which one class has more than half of the images,
-// and in all of the data less.
-type Run struct {
-	// First and Last are the examples of the window.
-	First, Last int
-	// Label is the class, Images how many of the window's Sound images are of it.
-	Label, Images, Sound int
-}
 
 // A mixing finds out whether data is sorted by class, as its examples come in order. It moves a
 // window over the blocks: those of the data, or else runs of blockBytes.
@@ -40,7 +30,8 @@ type mixing struct {
 	// sound is how many examples of the window are not damaged.
 	sound int
 
-	open block // the one that is being filled
+	// open is the block that is being filled.
+	open block
 
 	// runs has, of each class with more than half of a window, the window with the most above
 	// half.
@@ -131,11 +122,4 @@ func (m *mixing) sorted(classes []Class, sound int) *Run {
 		}
 	}
 	return first
-}
-
-// sortedText is one sentence for people that says what to do about sorted data.
-func (r *Report) sortedText() string {
-	run := r.Sorted
-	return fmt.Sprintf("sorted by class: of images %s to %s, %s are of %s; an order by blocks shows workers few classes at a time, so mix them: launch data pack --shuffle",
-		count(run.First), count(run.Last), count(run.Images), r.name(run.Label))
 }

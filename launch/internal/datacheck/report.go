@@ -137,3 +137,57 @@ func size(n int64) string {
 	}
 	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
 }
+
+// A Report says what there is.
+type Report struct {
+	// Images is how many examples there are, Damaged how many of them are.
+	Images, Damaged int
+	// Bytes is how many bytes the images have that could be read.
+	Bytes int64
+	// Formats has how many images are of each format.
+	Formats map[string]int
+	// Smallest and Largest are the images of the fewest and the most pixels.
+	Smallest, Largest Size
+	// Pixels is how many pixels the images have in all.
+	Pixels int64
+	// Classes has the images of each label.
+	Classes []Class
+	// Labels has how many images have a number of labels other than one, by that number.
+	Labels map[int]int
+	// Other is how many have one label that is no class.
+	Other int
+	// Sorted is where data is sorted by class, which an order by blocks does not mix; nil:
+	// nowhere.
+	Sorted *Run
+}
+
+// A Size is that of an image.
+type Size struct{ Width, Height int }
+
+// pixels is the area, by which sizes are compared.
+func (s Size) pixels() int64 { return int64(s.Width) * int64(s.Height) }
+
+// A Class counts the images of a label.
+type Class struct {
+	// Name is empty if it has none.
+	Name string
+
+	Images int
+	Bytes  int64
+}
+
+// A Run is a window of neighbouring blocks in which one class has more than half of the images,
+// and in all of the data less.
+type Run struct {
+	// First and Last are the examples of the window.
+	First, Last int
+	// Label is the class, Images how many of the window's Sound images are of it.
+	Label, Images, Sound int
+}
+
+// sortedText is one sentence for people that says what to do about sorted data.
+func (r *Report) sortedText() string {
+	run := r.Sorted
+	return fmt.Sprintf("sorted by class: of images %s to %s, %s are of %s; an order by blocks shows workers few classes at a time, so mix them: launch data pack --shuffle",
+		count(run.First), count(run.Last), count(run.Images), r.name(run.Label))
+}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 
@@ -96,6 +97,7 @@ func (c *Config) Validate() error {
 	return nil
 }
 
+// tar and rec report which files are written; Validate allows no others.
 func (c *Config) tar() bool { return strings.HasSuffix(c.Output, ".tar") }
 
 func (c *Config) rec() bool { return strings.HasSuffix(c.Output, ".rec") }
@@ -162,3 +164,15 @@ func (c *Config) parts(n int) ([]part, error) {
 // share is how many of n images a ratio means, as im2rec rounds, up to errors of the ratio in
 // binary.
 func share(n int, ratio float64) int { return min(n, int(math.Floor(float64(n)*ratio+1e-6))) }
+
+// order has the numbers of n examples, in the order in which they are packed.
+func (c *Config) order(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	if c.Shuffle {
+		rand.New(rand.NewPCG(c.Seed, 0)).Shuffle(n, func(i, k int) { order[i], order[k] = order[k], order[i] })
+	}
+	return order
+}

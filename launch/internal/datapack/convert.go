@@ -6,22 +6,9 @@ import (
 	"image"
 	"image/jpeg"
 	"image/png"
-	"math/rand/v2"
 
 	"github.com/paragon-train/paragon/data/transform"
 )
-
-// order has the numbers of n examples, in the order in which they are packed.
-func (c *Config) order(n int) []int {
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	if c.Shuffle {
-		rand.New(rand.NewPCG(c.Seed, 0)).Shuffle(n, func(i, k int) { order[i], order[k] = order[k], order[i] })
-	}
-	return order
-}
 
 // convert makes the image anew.
 func (c *Config) convert(img *transform.Image) (encoded []byte, err error) {

@@ -27,7 +27,10 @@ const (
 // left.
 type Machine interface {
 	Start(ctx context.Context, spec process.Spec, out process.Output) (process.Handle, error)
-	Gone() <-chan struct{} // closed when the machine is lost
+
+	// Gone is closed when the machine is lost.
+	Gone() <-chan struct{}
+
 	Close() error
 }
 

@@ -17,9 +17,14 @@ type State uint8
 
 // The states.
 const (
-	Usable  State = iota // it may have workers
-	Coming               // it is not there yet
-	Leaving              // its workers are to leave
+	// Usable instances may have workers.
+	Usable State = iota
+
+	// Coming instances are not there yet.
+	Coming
+
+	// Leaving instances will be gone soon: their workers are to leave.
+	Leaving
 
 	// Unknown is a word that is none of those below.
 	Unknown

@@ -15,7 +15,10 @@ import (
 // A Source is asked which hosts there are. The answer is a whole list, each host once, or an error.
 type Source interface {
 	Ask(ctx context.Context) ([]Instance, error)
-	String() string // its flag
+
+	// String is the flag that names the source, for messages.
+	String() string
+
 	Close() error
 }
 
@@ -28,9 +31,13 @@ type Job interface {
 
 // Config says what a Follower follows. All fields must be set.
 type Config struct {
-	Source   Source
-	Interval time.Duration // between the beginnings of two questions
-	Force    bool          // no removal is held back
+	Source Source
+
+	// Interval is the time between the beginnings of two questions.
+	Interval time.Duration
+
+	// Force says that no removal is held back.
+	Force bool
 	// Progress is told which hosts are waited for, each time that this changes, and "" at the
 	// end.
 	Progress func(text string)

@@ -18,7 +18,8 @@ type URL struct {
 	// etag is that of last; empty: it had none.
 	etag string
 
-	last []Instance // the newest answer
+	// last is the newest answer.
+	last []Instance
 }
 
 // NewURL makes the source that is read from an address, http or https.
@@ -58,7 +59,8 @@ func (u *URL) Ask(ctx context.Context) ([]Instance, error) {
 	if err != nil {
 		var text *url.Error
 		if errors.As(err, &text) {
-			err = text.Err // the address is named by String
+			// String names the address, so the cause is enough.
+			err = text.Err
 		}
 		return nil, err
 	}

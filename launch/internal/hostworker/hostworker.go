@@ -49,14 +49,18 @@ type Files struct {
 	// LogPath is that of host_worker_log.
 	LogPath string
 
-	NewLog bool // host_worker_log was not there before
+	// NewLog says that host_worker_log was not there before.
+	NewLog bool
 
-	mu sync.Mutex // guards the rest, and the files
+	// mu guards the fields below, and the files.
+	mu sync.Mutex
 
 	// log is locked as long as the job lives.
 	log *os.File
 
-	next   uint64 // SEQ of the next line
+	// next is the SEQ of the next line.
+	next uint64
+
 	listed []hosts.Host
 
 	// bad is the text that the last Poll could not read. It is told once.

@@ -27,7 +27,9 @@ type layer struct {
 
 	size      int64
 	mediaType types.MediaType
-	unpacked  int64 // bytes of the files in it
+
+	// unpacked counts the bytes of the files in the layer.
+	unpacked int64
 }
 
 func (l *layer) Digest() (v1.Hash, error)            { return l.digest, nil }

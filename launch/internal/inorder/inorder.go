@@ -23,6 +23,9 @@ func Run[T any](ctx context.Context, n, goroutines int, work func(ctx context.Co
 	defer wg.Wait()
 	defer cancel()
 	goroutines = max(1, min(goroutines, n))
+
+	// order has the items in the order of their numbers, jobs has them for whoever is free. An
+	// item goes into order first, and its room bounds how far work runs ahead of use.
 	order := make(chan *item[T], 2*goroutines)
 	jobs := make(chan *item[T])
 	wg.Go(func() {

@@ -13,8 +13,11 @@ import (
 )
 
 const (
-	mostPoints = 2048 // on a curve
-	mostLines  = 8    // servers with lines of their own
+	// maxPoints is how many points a curve has.
+	mostPoints = 2048
+
+	// maxLines is how many servers have a line of their own.
+	mostLines = 8
 
 	// pastWorkers is how many workers' past is asked for. Its means stand for all.
 	pastWorkers = 16
@@ -42,9 +45,6 @@ type past struct {
 	values   map[string]page.Number
 	reported []report
 }
-
-// scoreLine is the line of a metric of one's own.
-func scoreLine(name string) string { return page.LineTestScore + "/" + name }
 
 // lineMetrics are the metrics that the curves come from.
 var lineMetrics = []telemetry.Metric{telemetry.Steps, telemetry.Examples, telemetry.StepSeconds, telemetry.ComputeSeconds, telemetry.WaitSeconds, telemetry.DataSeconds,
@@ -74,7 +74,8 @@ func (c *curves) begin(ctx context.Context, source Source, t *control.Telemetry)
 	fine := t.NowMillis - fineMillis
 	for _, since := range []int64{0, fine} {
 		if since < 0 || since == fine && fine <= t.SinceMillis && len(c.Times) > 0 {
-			continue // one answer had everything
+			// The answer before this one had everything.
+			continue
 		}
 		points := map[int64]*past{}
 		at := func(time int64) *past {
@@ -163,6 +164,7 @@ func (c *curves) merge(points map[int64]*past) {
 	}
 }
 
+// cut leaves the first n points, of each line as many as it has.
 func (c *curves) cut(n int) {
 	c.Times = c.Times[:n]
 	for i := range c.Lines {
@@ -300,6 +302,7 @@ func (c *curves) add(t *control.Telemetry, u *page.Update, servers page.Members)
 	return p
 }
 
+// meanOf is the mean of the numbers that are known.
 func meanOf(list page.Numbers) page.Number {
 	sum, n := 0.0, 0
 	for _, v := range list {
@@ -307,7 +310,9 @@ func meanOf(list page.Numbers) page.Number {
 			sum, n = sum+x, n+1
 		}
 	}
-	return page.Number(sum / float64(n)) // NaN of none
+
+	// The mean of none is NaN, which the page does not draw.
+	return page.Number(sum / float64(n))
 }
 
 // A series finds the columns of one answer.

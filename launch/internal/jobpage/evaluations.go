@@ -123,3 +123,6 @@ func (e *evaluations) newest() (s scores, ok bool) {
 	}
 	return e.found[len(e.found)-1], true
 }
+
+// scoreLine is the line of a metric of one's own.
+func scoreLine(name string) string { return page.LineTestScore + "/" + name }

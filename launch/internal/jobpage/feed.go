@@ -14,47 +14,48 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 
-// A Source asks the scheduler of a job: Ask sends q and decodes the answer into into. A refusal of
-// the scheduler is an error, too.
-type Source interface {
-	Ask(ctx context.Context, q control.Request, into control.Answer) (raw []byte, err error)
-}
-
 // A Feed is a page.Feed of the job that a launcher runs, also after the launcher has restarted it.
 // SetSource and End may be called concurrently with the other methods.
 type Feed struct {
 	page page.Page
-	now  func() int64 // this machine's clock, Unix milliseconds
 
-	mu sync.Mutex // guards what the launcher tells
+	// now is this machine's clock, in milliseconds of Unix time.
+	now func() int64
+
+	// mu guards what the launcher tells: the fields down to ended.
+	mu sync.Mutex
 
 	// source is nil if no scheduler has been started yet.
 	source Source
 
-	attempt  int // from 1
+	// attempt counts the starts of the job, from 1.
+	attempt int
+
 	over     bool
 	exitText string
 
 	// ended is control.Finished or control.Failed, once it is over.
 	ended string
 
-	// Of the goroutine that polls.
-	polled  int // the attempt of history
+	// The fields below belong to the goroutine that polls.
+
+	// polled is the attempt that the history is of.
+	polled int
+
 	polls   int
 	history *top.History
 	state   page.State
-	known   bool // state has an answer
+
+	// known says that state has an answer.
+	known bool
+
 	gone    *page.Gone
 	members []member
-	last    uint64 // event
-	curves  curves
-}
 
-// A member is what makes another State when it changes.
-type member struct {
-	node  uint64
-	state string
-	rank  int32
+	// last is the number of the newest event.
+	last uint64
+
+	curves curves
 }
 
 // New returns the Feed of a job of which nothing is known yet. now is this machine's clock in Unix
@@ -148,16 +149,6 @@ func (f *Feed) Whole() (list []page.Message) {
 		list = append(list, page.NewMessage(event, f.gone))
 	}
 	return list
-}
-
-// An answered is what the scheduler says at one time.
-type answered struct {
-	page.Update
-	telemetry *control.Telemetry
-	events    []page.Event
-	workers   page.Members
-	servers   page.Members
-	members   []member
 }
 
 // ask puts all questions of one Poll.

@@ -15,6 +15,7 @@ import (
 var totalNames = []string{telemetry.TestLoss.String(), telemetry.TestAccuracy.String(), telemetry.TestScore.String(), telemetry.GlobalBatch.String(), telemetry.GradientNorm.String(),
 	telemetry.Checkpoints.String(), telemetry.CheckpointTime.String(), telemetry.SaveDuration.String(), telemetry.ResidentBytes.String()}
 
+// nan stands for a number that is not known. The page shows a dash.
 var nan = page.Number(math.NaN())
 
 // fill makes an Update of the newest values and the rates.
@@ -127,6 +128,7 @@ func add(m *page.Members, p *top.Process) {
 	m.PID, m.State = append(m.PID, p.PID), append(m.State, p.State)
 }
 
+// push appends a process's number to its column.
 func push(to *page.Numbers, x page.Number) { *to = append(*to, x) }
 
 func age(millis int64) page.Number {
@@ -154,6 +156,7 @@ type table struct {
 	cols map[control.Value]int
 }
 
+// newTable makes a table of the values of an answer, by node and metric.
 func newTable(t *control.Telemetry) *table {
 	x := &table{t, make(map[uint64]int, len(t.Nodes)), make(map[control.Value]int, len(t.Columns))}
 	for i, n := range t.Nodes {
@@ -185,6 +188,7 @@ const (
 	mostSlow  = 8
 )
 
+// fillWhy fills in who waits for whom, as far as a page shows it.
 func (a *answered) fillWhy(y *control.Why) {
 	a.Slow, a.Waits, a.Behind = []page.Slow{}, []page.Wait{}, []string{}
 	for _, s := range y.Slow[:min(len(y.Slow), mostSlow)] {

@@ -77,7 +77,8 @@ func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.
 func (c *Config) schedulerAddress() string {
 	host := c.Name + "-" + schedulerName + "-0"
 	if c.JobSet {
-		host += "-0" // job 0, pod 0
+		// A JobSet numbers its Jobs, too: this is pod 0 of Job 0.
+		host += "-0"
 	}
 	return host + "." + c.Name + ":" + number(port)
 }
@@ -107,7 +108,8 @@ func (c *Config) pod(component string, leave time.Duration, resources object, ar
 		container["ports"] = []object{{"name": portName, "containerPort": port, "protocol": "TCP"}}
 	}
 	spec := object{
-		"automountServiceAccountToken": false, // the pod never asks Kubernetes
+		// The pod never asks Kubernetes for anything.
+		"automountServiceAccountToken": false,
 		"enableServiceLinks":           false,
 		"restartPolicy":                "Never",
 		"securityContext": object{
@@ -125,7 +127,9 @@ func (c *Config) pod(component string, leave time.Duration, resources object, ar
 	if len(tolerate) > 0 {
 		spec["tolerations"] = tolerate
 	}
-	if !c.JobSet { // a JobSet sets it
+
+	// A JobSet sets it for its Jobs.
+	if !c.JobSet {
 		spec["subdomain"] = c.Name
 	}
 	return object{"metadata": object{"labels": c.labels(component)}, "spec": spec}

@@ -2,23 +2,8 @@ package kubernetes
 
 import (
 	"strings"
-	"time"
 
 	"go.yaml.in/yaml/v3"
-)
-
-const (
-	containerName = "launch"
-	port          = 7077
-	portName      = "join"
-	tmpPath       = "/tmp"
-	secretPath    = "/etc/paragon/secret"
-	secretKey     = "secret"
-	secretFile    = secretPath + "/" + secretKey
-	gpuResource   = "nvidia.com/gpu"
-	// waitTime is how long an agent looks for a launcher, and launch waits for agents: pods may
-	// stay pending while nodes are added.
-	waitTime = time.Hour
 )
 
 // StartTimeout is launch's --start-timeout in a cluster, where it is not given.
@@ -52,7 +37,9 @@ func (c *Config) volumes() (volumes, mounts []object) {
 		{"name": "secret", "secret": object{"secretName": c.Name + "-secret", "defaultMode": 0o440}},
 	}
 	mounts = []object{{"name": "tmp", "mountPath": tmpPath}, {"name": "secret", "mountPath": secretPath, "readOnly": true}}
-	claims := make(map[string]string) // the names of volumes
+
+	// claims has the names of the pod's volumes by those of their claims.
+	claims := make(map[string]string)
 	for _, v := range c.Volumes {
 		name, ok := claims[v.Claim]
 		if !ok {
@@ -68,9 +55,6 @@ func (c *Config) volumes() (volumes, mounts []object) {
 	}
 	return volumes, mounts
 }
-
-// Unrequested is the amount of Resources by which a pod requests nothing.
-const Unrequested = "none"
 
 // What a pod requests where the job does not say. Quotas refuse pods that request nothing, and a
 // node that lacks memory evicts them first. There is no limit then: what a program needs is not

@@ -24,7 +24,8 @@ type AgentsConfig struct {
 	// Workers is how many the job has.
 	Workers int
 
-	Dir string // the job's folder on all hosts
+	// Dir is the job's folder on all hosts.
+	Dir string
 
 	// Join is the command by which an agent joins, for messages.
 	Join string
@@ -41,7 +42,8 @@ type AgentsConfig struct {
 type Agents struct {
 	cfg AgentsConfig
 
-	mu sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
 
 	// expected are the hosts with which the job begins, and whose agents Follow has not seen.
 	expected []hosts.Host
@@ -49,7 +51,8 @@ type Agents struct {
 	// dialling has the calls of Dial that wait, by the agent's name.
 	dialling map[string]int
 
-	machines map[string]*dialin.Machine // the newest of each name
+	// machines has the newest machine of each name.
+	machines map[string]*dialin.Machine
 }
 
 // NewAgents makes Agents. They close the Listener.

@@ -14,7 +14,8 @@ type Local struct {
 	// Agent is its agent's program, with arguments.
 	Agent []string
 
-	Log io.Writer // gets the agent's messages
+	// Log gets the agent's messages.
+	Log io.Writer
 }
 
 // Remote implements Method.

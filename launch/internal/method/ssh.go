@@ -18,7 +18,9 @@ type SSH struct {
 	log     *slog.Logger
 	source  ssh.Source
 	syncDir string
-	measure sync.Once // says how much is copied
+
+	// measure has how much is copied said once.
+	measure sync.Once
 }
 
 // NewSSH makes an SSH. find has the hosts, and may wait for them. The source is the folder in which

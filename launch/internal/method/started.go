@@ -16,7 +16,8 @@ type Starter interface {
 	// Name is for messages, such as "srun".
 	Name() string
 
-	Done() <-chan struct{} // closed when it has ended
+	// Done is closed when what was started has ended.
+	Done() <-chan struct{}
 
 	// Err says why, after Done; nil: all agents exited with 0.
 	Err() error

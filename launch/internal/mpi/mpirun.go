@@ -86,7 +86,8 @@ func readHosts(from io.Reader) ([]hosts.Host, error) {
 		line := strings.TrimSpace(scanner.Text())
 		if !strings.HasPrefix(line, hostLine+" ") {
 			if strings.Trim(line, "-") != "" && len(other) < maxSaid {
-				other = append(other, line) // what went wrong first says most
+				// What went wrong first says most.
+				other = append(other, line)
 			}
 			continue
 		}
@@ -140,7 +141,8 @@ func said(text string) string {
 
 // Config says what a Run runs.
 type Config struct {
-	Mpirun []string // mpirun and its options
+	// Mpirun is mpirun with its options.
+	Mpirun []string
 
 	// Command runs on each host, with the program's full path.
 	Command []string
@@ -157,12 +159,19 @@ type Config struct {
 // A Run is an mpirun that runs a process on each host. Its methods may be called together. It is a
 // method.Starter.
 type Run struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when mpirun has ended
-	err  error         // set before done is closed
+	cmd *exec.Cmd
 
-	mu   sync.Mutex // guards said
-	said []string   // the last lines
+	// done is closed when mpirun has ended.
+	done chan struct{}
+
+	// err is set before done is closed.
+	err error
+
+	// mu guards said.
+	mu sync.Mutex
+
+	// said are the last lines that mpirun has printed.
+	said []string
 }
 
 // Start starts mpirun.

@@ -19,7 +19,8 @@ const (
 	// queueSize is how many spans can wait for the collector. More are dropped.
 	queueSize = 4096
 
-	batchTime = 5 * time.Second // spans are sent so often
+	// batchTime is how often spans are sent.
+	batchTime = 5 * time.Second
 
 	// exportTimeout bounds one batch, with its repetitions.
 	exportTimeout = 10 * time.Second

@@ -108,8 +108,11 @@ type membership struct {
 	within time.Duration
 
 	generation uint64
-	last       uint64 // number of the newest event
-	pending    *change
+
+	// last is the number of the newest event.
+	last uint64
+
+	pending *change
 
 	// since is the time of the earliest event that belongs to the next change; zero: there is none.
 	since time.Time
@@ -183,14 +186,16 @@ func (m *membership) events(a *attempt, list []control.Event) (committed time.Ti
 
 // compare keeps the better measurement of the scheduler's clock.
 func (m *membership) compare(n *answered) {
-	within := n.at.Sub(n.asked)/2 + time.Millisecond // the scheduler's time comes in milliseconds
+	// The scheduler's time comes in milliseconds, hence the one that is added.
+	within := n.at.Sub(n.asked)/2 + time.Millisecond
 	if m.within != 0 && m.within <= within {
 		return
 	}
 	m.within = within
 	m.ahead = time.UnixMilli(n.telemetry.NowMillis).Sub(n.asked.Add(n.at.Sub(n.asked) / 2))
 	if m.ahead.Abs() <= within {
-		m.ahead = 0 // nothing says that the clocks differ
+		// Nothing says that the clocks differ.
+		m.ahead = 0
 	}
 }
 

@@ -76,8 +76,10 @@ type Tracer struct {
 
 // An attempt is one start of the job, until it ends.
 type attempt struct {
-	context.Context // with the attempt's span
-	span            trace.Span
+	// Context has the span of the attempt, the parent of all others.
+	context.Context
+
+	span trace.Span
 
 	// joins are the spans of processes that have not joined yet.
 	joins map[uint32]trace.Span

@@ -13,63 +13,11 @@ import (
 	"io"
 	"net"
 	"os/exec"
-	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
-
-// A Machine is a host that could be logged in to.
-type Machine interface {
-	Ask(ctx context.Context, q agent.Question) (agent.Answer, error)
-	Address() string
-	Close() error
-}
-
-// Config says what to check.
-type Config struct {
-	Hosts []hosts.Host
-	Dial  func(ctx context.Context, h hosts.Host) (Machine, error)
-
-	// SyncDir must be there or be makeable. It needs rsync on both sides.
-	SyncDir string
-
-	// Copy copies a file into a folder there by rsync, for SyncDir.
-	Copy func(ctx context.Context, m Machine, file, dir string) error
-
-	// Launcher is the address of the launching machine for the hosts.
-	Launcher func(reached []Machine) (string, error)
-
-	// MaxSkew is that of clocks; 0: 2 s.
-	MaxSkew time.Duration
-
-	// Timeout is for everything; 0: 1 min.
-	Timeout time.Duration
-
-	now      func() time.Time             // time.Now, or a test's clock
-	lookPath func(string) (string, error) // exec.LookPath, or a test's programs
-}
-
-// A Report is what was found out about one host.
-type Report struct {
-	Host     hosts.Host
-	Address  string
-	Skew     time.Duration
-	Problems []string
-
-	machine Machine
-
-	// port is the host:port at which it listens.
-	port string
-
-	// made are the folders that were made there, the innermost first.
-	made []string
-
-	copies bool // rsync can be tried
-}
 
 // Check checks all hosts at once. The reports follow the hosts.
 func Check(ctx context.Context, cfg Config) []*Report {
@@ -91,6 +39,10 @@ func Check(ctx context.Context, cfg Config) []*Report {
 	for i, h := range cfg.Hosts {
 		reports[i] = &Report{Host: h}
 	}
+
+	// Hosts answer at their own pace, so each step is one for all of them: login and its
+	// questions, the copy, and only then the connections, since every host must listen by the
+	// time at which others try it.
 	each(reports, func(r *Report) { r.login(ctx, cfg) })
 	defer each(reports, func(r *Report) {
 		if r.machine != nil {
@@ -126,14 +78,8 @@ func Check(ctx context.Context, cfg Config) []*Report {
 	return reports
 }
 
-func each(reports []*Report, f func(*Report)) {
-	var all sync.WaitGroup
-	for _, r := range reports {
-		all.Go(func() { f(r) })
-	}
-	all.Wait()
-}
-
+// greet listens at the launcher's address for the connections of the hosts, as a scheduler there
+// will. It returns the address with its port.
 func greet(ctx context.Context, cfg Config, reached []Machine) (string, error) {
 	address, err := cfg.Launcher(reached)
 	if err != nil {
@@ -146,10 +92,9 @@ func greet(ctx context.Context, cfg Config, reached []Machine) (string, error) {
 	return addr, nil
 }
 
-func (r *Report) problem(format string, args ...any) {
-	r.Problems = append(r.Problems, strings.TrimPrefix(fmt.Sprintf(format, args...), fmt.Sprintf("launch: host %s: ", r.Host)))
-}
-
+// login connects to the host and asks what can be asked of it alone. Its clock is compared with the
+// middle of the time that the answer took, and half of that time is as much as the comparison can
+// be wrong.
 func (r *Report) login(ctx context.Context, cfg Config) {
 	m, err := cfg.Dial(ctx, r.Host)
 	if err != nil {
@@ -157,6 +102,8 @@ func (r *Report) login(ctx context.Context, cfg Config) {
 		return
 	}
 	r.machine, r.Address = m, m.Address()
+
+	// The host listens from now on, for as long as the check may take.
 	q := agent.Question{MakeDir: cfg.SyncDir, Own: cfg.SyncDir != "", Listen: net.JoinHostPort(r.Address, "0"), Hold: cfg.Timeout}
 	if cfg.SyncDir != "" {
 		q.Programs = []string{"rsync"}
@@ -167,6 +114,8 @@ func (r *Report) login(ctx context.Context, cfg Config) {
 	r.made, r.copies = a.Made, err == nil && len(a.Missing) == 0 && cfg.SyncDir != ""
 	if err != nil {
 		r.problem("%v", err)
+
+		// An agent that has answered in part is asked no more, and what it said counts.
 		if a.Time.IsZero() {
 			return
 		}
@@ -187,6 +136,8 @@ func (r *Report) login(ctx context.Context, cfg Config) {
 // dial tries the connections between the launching machine, this host and the others.
 func (r *Report) dial(ctx context.Context, launcher string, all []*Report) {
 	q := agent.Question{}
+
+	// names says in messages what is at an address.
 	names := make(map[string]string)
 	if launcher != "" {
 		q.Dial, names[launcher] = append(q.Dial, launcher), "the launching machine"

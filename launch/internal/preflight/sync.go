@@ -40,11 +40,13 @@ func trySync(ctx context.Context, cfg Config, reports []*Report) {
 		})
 		before := left
 		if left = count(reports); left == before {
-			return // somebody else has put something there
+			// Somebody else has put something there, which stays.
+			return
 		}
 	}
 }
 
+// count counts the folders that were made on the hosts and are still there.
 func count(reports []*Report) (folders int) {
 	for _, r := range reports {
 		folders += len(r.made)
@@ -59,6 +61,9 @@ func copyAll(ctx context.Context, cfg Config, reports []*Report) error {
 		return fmt.Errorf("make a file to copy: %w", err)
 	}
 	defer folder.Remove()
+
+	// The names are random, so that two checks at once do not see each other's files, and no
+	// file of the user's has one.
 	mark := rand.Text()
 	files := make(map[*Report]string)
 	for i, r := range reports {
@@ -75,6 +80,8 @@ func copyAll(ctx context.Context, cfg Config, reports []*Report) error {
 			r.problem("%v", err)
 		}
 	})
+
+	// What was copied goes, also when the time for the check is over.
 	clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
 	each(reports, func(r *Report) {

@@ -162,6 +162,8 @@ func send(w http.ResponseWriter, r *http.Request, write func(io.Writer) error) e
 // gzipWeight is the word of Accept-Encoding for gzip, with a weight above 0 where it has one.
 var gzipWeight = regexp.MustCompile(`(?i)(^|,)\s*gzip\s*(;\s*q=(1|0?\.0*[1-9])[0-9.]*\s*)?(,|$)`)
 
+// takesGzip reports whether a client takes an answer that is packed by gzip: one with a weight of 0
+// does not.
 func takesGzip(r *http.Request) bool {
 	return gzipWeight.MatchString(strings.Join(r.Header.Values("Accept-Encoding"), ","))
 }

@@ -52,8 +52,10 @@ type question struct {
 
 // A reply answers it.
 type reply struct {
-	Version int    `json:"version"`
-	Error   string `json:"error,omitempty"` // what went wrong
+	Version int `json:"version"`
+
+	// Error is what went wrong.
+	Error string `json:"error,omitempty"`
 
 	// Refused says that this is the scheduler's answer to the request.
 	Refused bool `json:"refused,omitempty"`
@@ -61,8 +63,10 @@ type reply struct {
 	// Job comes without its secrets.
 	Job record.Record `json:"job"`
 
-	Link   string `json:"link,omitempty"`
-	Answer bool   `json:"answer,omitempty"` // the scheduler's answer follows
+	Link string `json:"link,omitempty"`
+
+	// Answer says that the scheduler's answer follows.
+	Answer bool `json:"answer,omitempty"`
 }
 
 // versionError is the error where the two ends have different versions.

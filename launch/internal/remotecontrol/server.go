@@ -40,7 +40,8 @@ type Job struct {
 // A Server answers questions about the job that this launcher runs. The zero Server has no job yet.
 // Its methods may be called together.
 type Server struct {
-	mu sync.Mutex // guards the rest
+	// mu guards the fields below.
+	mu sync.Mutex
 
 	// job is nil if it has not started, or is being started again.
 	job *Job

@@ -10,7 +10,8 @@ import (
 
 // An Allocation is what Slurm has given to a job.
 type Allocation struct {
-	Job string // its ID
+	// Job is the ID of the allocation's job.
+	Job string
 
 	// Step is the one that this process runs in; empty: it is the batch script, or a shell of
 	// salloc.

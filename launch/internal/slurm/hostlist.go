@@ -8,7 +8,9 @@ import (
 
 // Limits of what a list stands for, so that no text takes memory without bound.
 const (
-	maxNodes     = 65_536 // Slurm's own limit for one range
+	// maxNodes is Slurm's own limit for one range.
+	maxNodes = 65_536
+
 	maxNodeName  = 255
 	maxListBytes = 1 << 20
 )
@@ -59,7 +61,9 @@ func Expand(list string) ([]string, error) {
 		if p.at == len(list) {
 			return names, nil
 		}
-		p.at++ // the comma
+
+		// A comma follows.
+		p.at++
 	}
 }
 

@@ -18,14 +18,20 @@ const maxKept = 20
 
 // A report is what srun, slurmstepd and the processes of a step print: each line goes to the user.
 type report struct {
-	log       *slog.Logger // gets what srun and slurmstepd print
-	processes io.Writer    // gets what the processes print
+	// log gets what srun and slurmstepd print.
+	log *slog.Logger
+
+	// processes gets what the processes print.
+	processes io.Writer
 
 	// failed is closed with the first process that failed.
 	failed chan struct{}
 
-	mu    sync.Mutex // guards the rest
-	lines []string   // the last ones
+	// mu guards the fields below.
+	mu sync.Mutex
+
+	// lines are the last ones that were printed.
+	lines []string
 
 	// failure is what srun said of the first process that failed.
 	failure string

@@ -46,8 +46,11 @@ type ScriptConfig struct {
 	// More are further options of sbatch, such as --exclusive.
 	More []string
 
-	Launch string   // the launch program on all nodes
-	Flags  []string // launch's own, before the command
+	// Launch is the path of the launch program on all nodes.
+	Launch string
+
+	// Flags are launch's own, before the command.
+	Flags []string
 
 	// Command is the workers'.
 	Command []string
@@ -140,7 +143,8 @@ exit "$code"
 
 // JoinConfig says which job the agents of another one join.
 type JoinConfig struct {
-	ScriptConfig // Flags and Command are not used
+	// ScriptConfig says what to ask Slurm for. Its Flags and Command are not used.
+	ScriptConfig
 
 	// Folder is the job's, with SecretFile and AddressFile.
 	Folder string

@@ -20,7 +20,8 @@ import (
 
 // StepConfig says what a Step runs.
 type StepConfig struct {
-	Nodes []string // one process on each
+	// Nodes are the nodes, each of which gets one process.
+	Nodes []string
 
 	// Command is a program and its arguments. All nodes must have the program.
 	Command []string
@@ -43,10 +44,15 @@ type StepConfig struct {
 // The processes may outlive it: those of an srun that was killed are told nothing for 40 s and
 // more. They must end by themselves.
 type Step struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when srun has ended
-	err  error         // set before done is closed
-	out  *report
+	cmd *exec.Cmd
+
+	// done is closed when srun has ended.
+	done chan struct{}
+
+	// err is set before done is closed.
+	err error
+
+	out *report
 }
 
 // srunOptions make a step that has all that the allocation has on its nodes, takes nothing away
@@ -149,7 +155,9 @@ func (s *Step) Close(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	s.out.mute()
-	s.cmd.Process.Signal(syscall.SIGTERM) // srun stops its step
+
+	// On SIGTERM srun stops its step.
+	s.cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case <-s.done:
 	case <-time.After(time.Second):

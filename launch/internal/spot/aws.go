@@ -19,7 +19,8 @@ type aws struct {
 	token   string
 	renewAt time.Time
 
-	seen awsNotice // what was found last
+	// seen is what was found last.
+	seen awsNotice
 
 	// by is the end of the instance, counted from when it was found.
 	by time.Time
@@ -31,7 +32,9 @@ const (
 	awsToken     = "/latest/api/token"
 	awsAction    = "/latest/meta-data/spot/instance-action"
 	awsRebalance = "/latest/meta-data/events/recommendations/rebalance"
-	awsTokenLife = 6 * time.Hour // the longest
+
+	// awsTokenLife is the longest that the service allows.
+	awsTokenLife = 6 * time.Hour
 
 	// awsActions are the actions of AWS's documentation. After each of them nothing runs on
 	// here.

@@ -28,7 +28,8 @@ const (
 	// gcpPreemption is the time from the notice to the end of the machine.
 	gcpPreemption = 30 * time.Second
 
-	gcpTermination = time.Minute // the same for maintenance
+	// gcpTermination is the time from a notice of maintenance to the end of the machine.
+	gcpTermination = time.Minute
 )
 
 func (s *gcp) look(ctx context.Context) (outlook, error) {

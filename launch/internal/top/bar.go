@@ -39,6 +39,7 @@ func partsBar(total, compute, wait, data control.Number, cells int) string {
 	return b.String() + strings.Repeat(otherCell, cells-used)
 }
 
+// sparkLevels are the heights of a sparkline's points.
 var sparkLevels = []rune("▁▂▃▄▅▆▇█")
 
 // sparkline draws the newest values, one a cell; top is the value of the highest level. Unknown

@@ -42,6 +42,7 @@ func (p *page) detailText(room int) (lines []string) {
 // detailWidth is the width of the names of details.
 const detailWidth = 16
 
+// detail is a line with a name and a value.
 func detail(name, text string) string { return pad(name, detailWidth, false) + text }
 
 // stepParts are the time of a step, and a bar for each part of it.

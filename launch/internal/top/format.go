@@ -33,6 +33,8 @@ func size(n control.Number) string {
 	return scaled(float64(n), 1024, []string{"", "K", "M", "G", "T", "P"})
 }
 
+// scaled writes x with three digits in the first unit that they are enough for. A unit is base
+// times the one before.
 func scaled(x, base float64, units []string) string {
 	switch {
 	case math.IsNaN(x):

@@ -43,7 +43,8 @@ const (
 	// maxSamples is how many each process has, those of a minute.
 	maxSamples = 64
 
-	maxPoints = 160 // in a sparkline
+	// maxPoints is how many points a sparkline has.
+	maxPoints = 160
 )
 
 // A sample is what a process had counted at a time.
@@ -63,7 +64,9 @@ type blame struct {
 
 // A track is what is known of one process.
 type track struct {
-	samples               []sample // oldest first
+	// samples are in the order of their times, the oldest first.
+	samples []sample
+
 	blames                []blame
 	stepTimes, throughput []float64
 
@@ -186,6 +189,8 @@ func (x *track) window(grown telemetry.Metric) (r rate, ok bool) {
 	return r, true
 }
 
+// grew is how much a counter grew between the two samples. A counter that the older one does not
+// have began at 0.
 func (r rate) grew(m telemetry.Metric) float64 {
 	to, ok := r.to.values[m]
 	if !ok {
@@ -194,8 +199,10 @@ func (r rate) grew(m telemetry.Metric) float64 {
 	return to - r.from.values[m]
 }
 
+// seconds is the time from the older sample to the newer one, by the scheduler's clock.
 func (r rate) seconds() float64 { return float64(r.to.at-r.from.at) / 1e3 }
 
+// perSecond is how much a counter grew in a second, on average.
 func (r rate) perSecond(m telemetry.Metric) float64 { return r.grew(m) / r.seconds() }
 
 // each is how much a counter grew for each one of another; NaN: that one did not grow.

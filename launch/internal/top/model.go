@@ -29,8 +29,10 @@ type (
 		// why is nil if it was not asked for.
 		why *control.Why
 
-		bytes int // both answers together
-		err   error
+		// bytes is the size of both answers together.
+		bytes int
+
+		err error
 
 		// over says, with err, that the job has ended.
 		over bool
@@ -80,8 +82,12 @@ type model struct {
 	next time.Time
 
 	answers int
-	after   uint64 // the number of the newest event
-	begun   bool   // after is known
+
+	// after is the number of the newest event.
+	after uint64
+
+	// begun says that after is known.
+	begun bool
 
 	// listening says that a request for events is under way.
 	listening bool
@@ -89,6 +95,7 @@ type model struct {
 	listen time.Time
 }
 
+// newModel makes a model whose first questions Init starts.
 func newModel(ctx context.Context, source Source, started, now time.Time) *model {
 	return &model{ctx: ctx, source: source, page: page{started: started, now: now, width: 80, height: 24, styles: newStyles()}}
 }
@@ -96,6 +103,7 @@ func newModel(ctx context.Context, source Source, started, now time.Time) *model
 // Init asks at once.
 func (m *model) Init() tea.Cmd { return tea.Batch(m.poll(), tick()) }
 
+// tick makes the next tickMsg.
 func tick() tea.Cmd { return tea.Tick(second, func(t time.Time) tea.Msg { return tickMsg(t) }) }
 
 // poll starts what is due.
@@ -116,6 +124,8 @@ func (m *model) poll() tea.Cmd {
 	return tea.Batch(commands...)
 }
 
+// ask asks for the newest values and, where why is set, who waits for whom. One question at a time
+// is under way, so a scheduler that answers slowly is asked less often.
 func (m *model) ask(now time.Time, details, why bool) tea.Cmd {
 	return func() tea.Msg {
 		a := answerMsg{asked: now, telemetry: &control.Telemetry{}}
@@ -134,6 +144,8 @@ func (m *model) ask(now time.Time, details, why bool) tea.Cmd {
 // events waits for the next events. The first question is for the number of the newest one alone.
 func (m *model) events() tea.Cmd {
 	q := control.Request{Op: control.OpEvents, After: m.after, WaitMillis: eventsWait.Milliseconds()}
+
+	// No event has so large a number, so the scheduler answers at once.
 	if !m.begun {
 		q.After, q.WaitMillis = 1<<53, 0
 	}
@@ -164,6 +176,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
+// answered takes the newest values, or the error in their place. After a long answer the next
+// question comes later: a display must not become a load of the job's scheduler.
 func (m *model) answered(a answerMsg) {
 	p := &m.page
 	m.asking = false
@@ -180,6 +194,8 @@ func (m *model) answered(a answerMsg) {
 	p.take(a)
 }
 
+// heard takes new events. The first answer has the number of the newest one alone; the next
+// question is for a few before it, too.
 func (m *model) heard(e eventsMsg) {
 	p := &m.page
 	m.listening = false

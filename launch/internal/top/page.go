@@ -21,6 +21,7 @@ const (
 	orders
 )
 
+// orderNames are the orders as the screen names them.
 var orderNames = [orders]string{byBlame: "blame", byRank: "rank", byStepTime: "step time", byExamples: "examples/s", byHost: "host"}
 
 // A page is what is shown. Its text depends on it alone.
@@ -40,7 +41,8 @@ type page struct {
 	// phase is as events have it; empty: it is not known.
 	phase string
 
-	reason string // why the job failed
+	// reason is why the job failed; empty: it has not.
+	reason string
 
 	// answered is when the newest values were asked for; zero: there are none.
 	answered time.Time
@@ -48,7 +50,9 @@ type page struct {
 	// failure is that of the newest question; nil: it was answered.
 	failure error
 
-	over        bool // the launcher has ended
+	// over says that the launcher has ended.
+	over bool
+
 	incarnation uint64
 
 	// restarted is when another scheduler was first seen; zero: none was.
@@ -56,8 +60,12 @@ type page struct {
 
 	paused, help, details bool
 	order                 order
-	cursor                uint64 // the chosen worker's node
-	first                 int    // the worker in the first row
+
+	// cursor is the node of the worker that is chosen.
+	cursor uint64
+
+	// first is the index of the worker in the first row.
+	first int
 
 	// workerRows is how many were shown.
 	workerRows int
@@ -113,6 +121,7 @@ func share(w Worker) int {
 	return 0
 }
 
+// yesFirst compares for an order in which those stand first of whom something is true.
 func yesFirst(a, b bool) int {
 	switch {
 	case a == b:

@@ -172,4 +172,5 @@ func (m *mean) add(x control.Number) {
 	}
 }
 
-func (m *mean) value() control.Number { return control.Number(m.sum / float64(m.n)) } // NaN of none
+// value is the mean; that of no value is NaN.
+func (m *mean) value() control.Number { return control.Number(m.sum / float64(m.n)) }

@@ -21,7 +21,9 @@ type section struct {
 	rows int
 
 	given int
-	draw  func(rows int) []string // the headline and so many rows
+
+	// draw makes the headline and so many rows.
+	draw func(rows int) []string
 }
 
 // text is the screen, a line each of at most width cells, as many as the height.
@@ -150,6 +152,7 @@ func (p *page) notices() (list []string) {
 	return list
 }
 
+// because puts a reason into brackets; an empty one is nothing.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -286,6 +289,7 @@ func EventText(e control.Event) string {
 
 const keys = "s sort · enter details · p pause · j k scroll · ? help · q quit"
 
+// footer is the last line, with the keys that do something now.
 func (p *page) footer() string {
 	text := keys
 	switch {
@@ -299,6 +303,7 @@ func (p *page) footer() string {
 	return p.styles.faint.Render(text)
 }
 
+// helpText is the page of the key "?".
 func (p *page) helpText() []string {
 	return strings.Split(strings.Trim(helpPage, "\n"), "\n")
 }

@@ -6,6 +6,7 @@ import "charm.land/lipgloss/v2"
 // hard to read on light or dark ones. What a colour says is said by a word or a sign, too.
 type styles struct{ title, head, faint, alarm, chosen, compute, wait, data, line lipgloss.Style }
 
+// newStyles makes the styles.
 func newStyles() styles {
 	s := lipgloss.NewStyle
 	return styles{

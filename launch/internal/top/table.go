@@ -10,7 +10,9 @@ import (
 // A column is one of a table whose width is the terminal's. Text that does not fit its cell is cut.
 type column struct {
 	title string
-	least int // cells that it needs
+
+	// least is how many cells the column needs.
+	least int
 
 	// most is how many cells it can use; 0: least.
 	most int

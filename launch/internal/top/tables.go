@@ -66,6 +66,7 @@ func (p *page) workerTable(rows int) []string {
 	return lines
 }
 
+// titlesOf are the titles of columns.
 func titlesOf(columns []column) (titles []string) {
 	for _, c := range columns {
 		titles = append(titles, c.title)
@@ -132,6 +133,7 @@ func rank(r int32) string {
 // second.
 const oldMillis = 5_000
 
+// old reports whether the newest record of the process is too old to be what it does now.
 func (p *Process) old() bool { return p.AgeMillis > oldMillis || p.AgeMillis < 0 }
 
 // stateText is the state: what is more than that a worker counts, or that it takes part.

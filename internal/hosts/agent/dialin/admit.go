@@ -125,6 +125,7 @@ func (l *Listener) join(info Info, known string, remote netip.Addr) (newIdentity
 	return newIdentity, s, verdict{}
 }
 
+// newSessionID makes an ID that nobody guesses.
 func newSessionID() string {
 	var id [16]byte
 

@@ -96,6 +96,8 @@ func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
 	}
 }
 
+// errStopped is why an agent looks for another launcher: the one that it had has stopped, and the job
+// goes on with the next one.
 var errStopped = errors.New("launch: agent: the launcher has stopped before the job is over")
 
 // joining is an agent that dials in.
@@ -220,6 +222,7 @@ func (a *joining) session(ctx context.Context, w welcome, c conn) error {
 	return err
 }
 
+// errSessionOver is why a session is not resumed: the launcher has ended it.
 var errSessionOver = errors.New("the launcher has ended the session")
 
 // reconnect gives a session new connections until it is over.

@@ -154,6 +154,8 @@ func listen(cfg Config, ln net.Listener) (*Listener, error) {
 // purpose is what the secret is used for.
 const purpose = "agents"
 
+// byServerName chooses what a connection is authenticated by, as its server name asks: the secret,
+// or an identity of the launcher.
 func byServerName(join, agent *tls.Config) func(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 		switch h.ServerName {
@@ -166,6 +168,7 @@ func byServerName(join, agent *tls.Config) func(*tls.ClientHelloInfo) (*tls.Conf
 	}
 }
 
+// accept takes connections until the Listener is closed.
 func (l *Listener) accept() {
 	for {
 		nc, err := l.ln.Accept()

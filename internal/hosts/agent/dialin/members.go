@@ -173,6 +173,8 @@ func (l *Listener) Agents() []Info {
 	return l.present()
 }
 
+// present are the agents that are there, in the natural order of their names. The caller holds the
+// lock.
 func (l *Listener) present() []Info {
 	var all []Info
 	for _, m := range l.agents {

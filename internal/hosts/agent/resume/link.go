@@ -54,6 +54,7 @@ func (l *link) linger(limit time.Duration) {
 	l.notify()
 }
 
+// notify wakes the goroutine that writes.
 func (l *link) notify() {
 	select {
 	case l.wake <- struct{}{}:
@@ -94,6 +95,8 @@ func (s *Stream) Attach(conn net.Conn) (broken <-chan struct{}) {
 	return l.closed
 }
 
+// detach takes the connection from the stream if it still has it. What was not acknowledged is sent
+// again over the next one.
 func (s *Stream) detach(l *link) {
 	l.close()
 	s.mu.Lock()
@@ -198,6 +201,7 @@ func (s *Stream) next(l *link, due bool) (f frame, ok bool) {
 	return f, ok
 }
 
+// errDetached ends the goroutines of a connection that another one has replaced.
 var errDetached = errors.New("the connection no longer belongs to the stream")
 
 // receive takes what comes until the connection breaks.

@@ -117,6 +117,8 @@ func New(cfg Config) *Stream {
 func (s *Stream) ping() time.Duration    { return s.lease / 8 }
 func (s *Stream) silence() time.Duration { return s.lease * 3 / 8 }
 
+// checkLease ends the stream if the other end has not been heard of for the time of the lease. It
+// is called again when that may be.
 func (s *Stream) checkLease() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

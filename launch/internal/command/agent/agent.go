@@ -54,6 +54,8 @@ func Run(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 
 	// The folders are those of processes that were killed.
 	scratch.Sweep()
+
+	// Only the agent on the launching machine has no lease, and finds the files of launchers.
 	if lease < 0 {
 		sweepLaunchers()
 	}

@@ -52,6 +52,8 @@ after signal N. No process that it started is left then.`,
 	}
 }
 
+// joinLauncher is `launch agent --join`. The exit code tells whoever started the agent, often a
+// cluster, whether it is of use to start it again.
 func joinLauncher(c *cli.Context, log *slog.Logger) error {
 	cfg, err := readJoin(c, log)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 // A stopSignal ends an agent's context.
 type stopSignal struct{ syscall.Signal }
 
+// Error implements error. The text goes into the agent's log.
 func (s stopSignal) Error() string { return "got " + s.Signal.String() }
 
 // agentContext ends with the first signal that asks the agent to end; its cause is a stopSignal.
@@ -20,7 +21,9 @@ func agentContext() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	caught := make(chan os.Signal, 1)
 	catch := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup it stays ignored
+
+	// Under nohup it stays ignored.
+	if !signal.Ignored(syscall.SIGHUP) {
 		catch = append(catch, syscall.SIGHUP)
 	}
 	signal.Notify(caught, catch...)

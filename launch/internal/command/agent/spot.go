@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
+// SpotFlag names the provider whose notices are watched for.
 const SpotFlag = "spot"
 
 // NewSpotFlag is --spot of launch or of launch agent.
@@ -27,6 +28,8 @@ func CheckSpot(provider string) error {
 	return nil
 }
 
+// spotConfig watches a provider at its own address, or at that of the environment, where tests and
+// people with a metadata service of their own put theirs.
 func spotConfig(provider string, log *slog.Logger) spot.Config {
 	return spot.Config{Provider: provider, URL: os.Getenv(spot.URLVariable), Logger: log}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
+// exportCommand is `launch ctl export`. It reads a checkpoint alone, so it works while the job
+// runs, after it, and on another machine.
 func exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
@@ -45,6 +47,9 @@ Names and layouts are PyTorch's; the optimizer's state is left out. The checkpoi
 			if err != nil {
 				return fmt.Errorf("launch: ctl export: %w", err)
 			}
+
+			// What is said on the standard error does not keep the file from being
+			// written: it may be what the user wants.
 			if !e.Verified {
 				fmt.Fprintf(c.App.ErrWriter, "launch: %s was written by an older version, without checksums: it is not verified\n", e.From)
 			}

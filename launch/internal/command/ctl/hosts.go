@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
+// addCommand is `launch ctl add`.
 func addCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "add",
@@ -31,6 +32,7 @@ file host_worker.`,
 	}
 }
 
+// removeCommand is `launch ctl remove`.
 func removeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "remove",
@@ -46,6 +48,8 @@ They take part up to the next step and end with exit code 0; the other workers t
 	}
 }
 
+// waitFlag makes --wait. Without it a command ends as soon as the scheduler has taken the request,
+// which may still fail: the scheduler's answer says that the job will try.
 func waitFlag(until string) cli.Flag {
 	return &cli.BoolFlag{Name: "wait", Usage: "wait until the host " + until, DisableDefaultText: true}
 }
@@ -60,6 +64,9 @@ func changeHost(c *cli.Context, op string) error {
 	if err != nil {
 		return err
 	}
+
+	// The events that --wait looks for are those after this status, so that none is missed
+	// between the request and the first wait.
 	var before control.Status
 	if _, err := k.ask(c.Context, control.Request{Op: control.OpStatus}, &before); err != nil {
 		return err
@@ -74,6 +81,9 @@ func changeHost(c *cli.Context, op string) error {
 	what := "is being added; it joins when its workers are ready"
 	if op == control.OpRemove {
 		what = "is being removed; its workers leave at the next step"
+
+		// A host without a worker that counts has nobody to wait for, unless the status was
+		// too long to name all nodes.
 		in := func(n control.Node) bool {
 			return n.Role == control.Worker && n.Host == h.String() && (n.State == control.NodeCounts || n.State == control.NodeLeaving)
 		}
@@ -96,6 +106,8 @@ func asKnown(h hosts.Host, s *control.Status) hosts.Host {
 	return h
 }
 
+// hostArgument reads the host of the command op. To add a host takes a line of a hosts file, and to
+// remove one its name alone.
 func hostArgument(c *cli.Context, op string) (hosts.Host, error) {
 	args := c.Args().Slice()
 	switch {

@@ -29,6 +29,9 @@ func look(c *cli.Context, op string, answer control.Answer, write func(w io.Writ
 	if !c.Bool("json") {
 		return write(c.App.Writer, k)
 	}
+
+	// The answer is printed as it came: a scheduler of a later version may have fields that
+	// this program does not know.
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
 		return fmt.Errorf("launch: ctl %s: %w", op, err)

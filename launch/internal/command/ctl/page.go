@@ -10,6 +10,9 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/jobpage"
 )
 
+// pageCommand is `launch ctl page`. A link works once, so each call makes another one: from the key
+// in the job's record, or by the launcher itself where it runs on another machine, whose key never
+// leaves it.
 func pageCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "page",

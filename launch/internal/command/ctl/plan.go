@@ -15,6 +15,8 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
+// planCommand is `launch ctl plan`. The plan is made by the scheduler's own function, so that what
+// is shown is what a job would do.
 func planCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
@@ -78,7 +80,12 @@ func writePlan(w io.Writer, servers int, plans []*wire.KeyPlan, keys bool) error
 		bytes        int64
 	}
 	on := make([]share, servers)
+
+	// All values are float32.
 	total := int64(0)
+
+	// The table of keys is made in any case, since both tables need the same walk over the
+	// plans.
 	list := metrics.Table{Columns: []string{"key", "bytes", "shards", "servers"}}
 	for _, k := range plans {
 		where := make([]int, servers)
@@ -88,6 +95,8 @@ func writePlan(w io.Writer, servers int, plans []*wire.KeyPlan, keys bool) error
 			on[s.Server].bytes += 4 * int64(s.Length)
 			total += 4 * int64(s.Length)
 		}
+
+		// text names the servers that have a shard of the key.
 		text, holders := "", 0
 		for i, n := range where {
 			if n > 0 {

@@ -15,6 +15,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
+// scaleCommand is `launch ctl scale`.
 func scaleCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "scale",
@@ -33,6 +34,7 @@ workers cannot be started.`,
 	}
 }
 
+// scale asks for a number of workers and, with --wait, waits until the job has them.
 func scale(c *cli.Context) error {
 	q, err := scaleArgument(c.Args().Slice())
 	if err != nil {
@@ -75,8 +77,12 @@ func awaitScale(ask func(control.Request, control.Answer) error, job string, q c
 			return err
 		}
 		switch x := s.Scale; {
+		// A job that ends while it scales has not got there.
 		case s.Phase != control.Running:
 			return fmt.Errorf("launch: job %s has %s", job, s.Phase)
+
+		// Each request has a number, by which this one is told from a newer one for the
+		// same number of workers.
 		case x == nil, x.Number != done.Scale:
 			return fmt.Errorf("launch: job %s: a newer request has replaced the scale to %s", job, wanted)
 		case x.State == control.ScaleReached:
@@ -89,7 +95,10 @@ func awaitScale(ask func(control.Request, control.Answer) error, job string, q c
 		case x.State == control.ScaleTooFew:
 			return fmt.Errorf("launch: job %s: %d of %s: %s", job, x.Present, wanted, x.Reason)
 		}
-		var got control.Events // until something happens
+
+		// Nothing is polled: the scheduler answers when something happens, or after ten
+		// seconds.
+		var got control.Events
 		if err := ask(control.Request{Op: control.OpEvents, After: s.LastEvent, WaitMillis: 10_000}, &got); err != nil {
 			return err
 		}
@@ -103,6 +112,8 @@ func scaleArgument(args []string) (control.Request, error) {
 	if len(args) != 1 {
 		return q, command.Usagef("ctl scale: got %q, want one number or one list of hosts; flags come before it; %s", args, want)
 	}
+
+	// A host may be given no worker, and the job may not.
 	number := func(text string, least int) (int, error) {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < least || n > cluster.MaxNodes {

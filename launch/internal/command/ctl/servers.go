@@ -17,6 +17,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
+// addServerCommand is `launch ctl add-server`.
 func addServerCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "add-server",
@@ -34,6 +35,7 @@ until the server has joined, and ends with 1 if it cannot.`,
 	}
 }
 
+// removeServerCommand is `launch ctl remove-server`.
 func removeServerCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "remove-server",
@@ -51,6 +53,8 @@ loss.`,
 	}
 }
 
+// addServer asks for one more server. The scheduler chooses its rank, by which --wait knows the
+// events of this server from those of others.
 func addServer(c *cli.Context) error {
 	args, host := c.Args().Slice(), ""
 	if len(args) > 1 {
@@ -67,6 +71,8 @@ func addServer(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// As in changeHost, the number of the newest event is taken before the request.
 	var before control.Status
 	if _, err := k.ask(c.Context, control.Request{Op: control.OpStatus}, &before); err != nil {
 		return err
@@ -107,6 +113,8 @@ const (
 	movesEvery = 200 * time.Millisecond
 )
 
+// removeServer asks for the removal of a server, again and again while shards that are moving
+// forbid it, and then waits for the backups: only then may the next server be lost.
 func removeServer(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return command.Usagef("ctl remove-server: got %q, want the rank of one server; launch ctl status shows them", c.Args().Slice())
@@ -119,6 +127,8 @@ func removeServer(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// The scheduler refuses with ErrLater while shards move. Any other refusal is final.
 	for begin := time.Now(); ; {
 		_, err = k.ask(c.Context, control.Request{Op: control.OpRemoveServer, Rank: rank}, &control.Done{})
 		if !errors.Is(err, control.ErrLater) || time.Since(begin) > movesFor {
@@ -145,6 +155,8 @@ func (k *controller) awaitBackups(ctx context.Context, w io.Writer) error {
 		if _, err := k.ask(ctx, control.Request{Op: control.OpStatus}, &s); err != nil {
 			return err
 		}
+
+		// A backup that is being filled cannot take over yet.
 		filling := 0
 		for _, x := range s.Servers {
 			filling += x.Filling

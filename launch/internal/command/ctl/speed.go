@@ -12,7 +12,13 @@ import (
 const speedOver = time.Minute
 
 // A speed says how a worker trains. What is not known is NaN.
-type speed struct{ examples, loss float64 } // examples a second, the loss of the newest step
+type speed struct {
+	// examples is how many it trains a second.
+	examples float64
+
+	// loss is that of the newest step.
+	loss float64
+}
 
 // askSpeeds asks how the workers train; nothing is known of those that have not said.
 func askSpeeds(ask func(control.Request, control.Answer) error) (map[uint64]speed, error) {
@@ -20,7 +26,9 @@ func askSpeeds(ask func(control.Request, control.Answer) error) (map[uint64]spee
 	if err := ask(control.Request{Op: control.OpTelemetry, Metrics: []string{"loss"}}, &now); err != nil {
 		return nil, err
 	}
-	var past control.Series // since a time: of the whole job the points may be minutes apart
+
+	// The series begins a minute ago: of the whole job its points may be minutes apart.
+	var past control.Series
 	since := max(1, now.NowMillis-speedOver.Milliseconds())
 	if err := ask(control.Request{Op: control.OpSeries, Metrics: []string{"examples"}, SinceMillis: since}, &past); err != nil {
 		return nil, err

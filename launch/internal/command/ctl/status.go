@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
+// statusCommand is `launch ctl status`.
 func statusCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "status",

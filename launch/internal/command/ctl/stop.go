@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
+// stopCommand is `launch ctl stop`.
 func stopCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "stop",
@@ -29,6 +30,8 @@ training would be lost. --force stops the job all the same:
 	}
 }
 
+// stopJob asks the job to stop. It does not wait: launch says how the job ended, and with which
+// exit code.
 func stopJob(c *cli.Context) error {
 	if c.NArg() > 0 {
 		return command.Usagef("ctl stop: got %q, want no argument; --job names a job", c.Args().Slice())

@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/top"
 )
 
+// topDescription is what launch top --help says.
 const topDescription = `Shows the workers of a job, those that the others wait for first, with the parts of their steps; the servers; who waits for whom; and
 recent events. It asks the scheduler once a second and does not slow the job down:
 
@@ -42,6 +43,8 @@ func RunTop(args []string, stdout, stderr io.Writer) int {
 			if c.NArg() > 0 {
 				return command.Usagef("top: got %q, want flags only", c.Args().First())
 			}
+
+			// JSON is always of one moment.
 			once := c.Bool("once") || c.Bool("json")
 			out := command.FileOf(stdout)
 			if !once && (out == nil || !term.IsTerminal(int(out.Fd())) || !term.IsTerminal(int(os.Stdin.Fd()))) {
@@ -68,6 +71,7 @@ func RunTop(args []string, stdout, stderr io.Writer) int {
 	return command.RunApp(app, args, stdout, stderr)
 }
 
+// writeIndented writes v as JSON for people and programs.
 func writeIndented(w io.Writer, v any) error {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -80,6 +84,7 @@ func writeIndented(w io.Writer, v any) error {
 // A jobSource asks the scheduler of a job once.
 type jobSource struct{ *controller }
 
+// Ask implements top.Source.
 func (s jobSource) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
 	return s.askOnce(ctx, q, into)
 }
@@ -100,6 +105,7 @@ func (s jobSource) Over() bool {
 // A patientSource asks until the scheduler answers, as ctl does.
 type patientSource struct{ jobSource }
 
+// Ask implements top.Source.
 func (s patientSource) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
 	return s.ask(ctx, q, into)
 }

@@ -51,6 +51,7 @@ func known(x control.Number) any {
 	return nil
 }
 
+// seconds is a time of a table; nil: it is not known, or too long to be one.
 func seconds(x control.Number) any {
 	if v := float64(x); v >= 0 && v < 1e9 {
 		return time.Duration(v * 1e9)
@@ -58,6 +59,7 @@ func seconds(x control.Number) any {
 	return nil
 }
 
+// share is a part of a whole; nil: it is not known.
 func share(x control.Number) any {
 	if v := float64(x); !math.IsNaN(v) {
 		return metrics.Percent(v)
@@ -73,6 +75,7 @@ func count(x control.Number) string {
 	return "-"
 }
 
+// number is one with four digits, or a dash where it is not known.
 func number(x control.Number) string {
 	if v := float64(x); !math.IsNaN(v) {
 		return fmt.Sprintf("%.4g", v)

@@ -26,6 +26,7 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
+// traceCommand is `launch ctl trace`.
 func traceCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "trace",
@@ -59,6 +60,8 @@ func traceRequest(c *cli.Context) (q control.Request, err error) {
 	if c.NArg() > 0 {
 		return q, command.Usagef("ctl trace: got %q, want flags only", c.Args().First())
 	}
+
+	// Whichever is reached first ends the recording: the steps, or the time.
 	q.WindowMillis = c.Duration("within").Milliseconds()
 	if q.Steps = c.Int("steps"); q.Steps < 1 || q.Steps > control.MaxTraceSteps {
 		return q, command.Usagef("ctl trace: --steps %d: want 1 to %d", q.Steps, control.MaxTraceSteps)
@@ -114,6 +117,9 @@ func takeTrace(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// The file is tried first, since it would be a pity to record for minutes and then to find
+	// no place.
 	if err := checkOutput(c.String("output")); err != nil {
 		return err
 	}
@@ -121,8 +127,13 @@ func takeTrace(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+
+	// After a signal the scheduler is still told that nobody wants the trace, and processes
+	// stop recording.
 	ctx, forget := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, forget) // a second Ctrl-C ends launch at once
+
+	// A second Ctrl-C ends launch at once.
+	context.AfterFunc(ctx, forget)
 	defer forget()
 	var begun control.Trace
 	if _, err := k.ask(ctx, q, &begun); err != nil {
@@ -140,7 +151,9 @@ func takeTrace(c *cli.Context) error {
 	// The scheduler drops the trace now, also after Ctrl-C or an error.
 	last, cancel := context.WithTimeout(c.Context, 5*time.Second)
 	defer cancel()
-	_, _ = k.ask(last, control.Request{Op: control.OpTraceEnd, Trace: begun.Trace}, &control.Done{}) // if this fails, the scheduler drops the trace by itself later
+
+	// If this fails, the scheduler drops the trace by itself later.
+	_, _ = k.ask(last, control.Request{Op: control.OpTraceEnd, Trace: begun.Trace}, &control.Done{})
 	if ctx.Err() != nil {
 		return fmt.Errorf("launch: trace %d: stopped by a signal; nothing was written", begun.Trace)
 	}
@@ -159,6 +172,9 @@ const tracePause = 500 * time.Millisecond
 func (k *controller) collect(ctx context.Context, stderr io.Writer, begun control.Trace) (*trace.Timeline, error) {
 	line := &trace.Timeline{Job: begun.Job}
 	nodes := map[uint64]*trace.Node{}
+
+	// after is the number of the newest chunk that has come. The scheduler drops chunks up to
+	// it, and sends the ones behind it again if this answer is lost.
 	state, after := "", uint64(0)
 	for {
 		var p control.TraceParts
@@ -171,6 +187,9 @@ func (k *controller) collect(ctx context.Context, stderr io.Writer, begun contro
 				n = &trace.Node{ID: x.Node, Role: x.Role, Rank: int(x.Rank), Host: x.Host, PID: x.PID}
 				nodes[x.Node] = n
 			}
+
+			// Each answer has the newest state of a node: its clock is known better as
+			// heartbeats come.
 			n.Dropped, n.Missing = x.Dropped, x.Missing
 			if err := n.SetClock(time.Duration(x.OffsetNS), time.Duration(x.BoundNS)); err != nil {
 				return nil, err
@@ -207,6 +226,8 @@ func (k *controller) collect(ctx context.Context, stderr io.Writer, begun contro
 		line.Nodes = append(line.Nodes, *n)
 		spans += len(n.Spans)
 	}
+
+	// Map order reaches no file.
 	slices.SortFunc(line.Nodes, func(a, b trace.Node) int { return int(int64(a.ID) - int64(b.ID)) })
 	if spans == 0 {
 		return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, errors.Join(errors.New("no process has recorded a span"), missingOf(line)))
@@ -240,7 +261,8 @@ func checkOutput(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		if failed, ok := errors.AsType[*fs.PathError](err); ok {
-			err = failed.Err // its path is that of the temporary file
+			// The error's path is that of the temporary file.
+			err = failed.Err
 		}
 		return fmt.Errorf("launch: --output %s: create a file in %s: %w", path, filepath.Dir(path), err)
 	}
@@ -256,6 +278,8 @@ func writeTrace(stdout, stderr io.Writer, line *trace.Timeline, path string) err
 	for _, text := range s.Warnings {
 		fmt.Fprintf(stderr, "launch: %s\n", text)
 	}
+
+	// Workers that report no steps have none in common, and the median is 0.
 	steps := "no steps"
 	if s.Median > 0 {
 		steps = fmt.Sprintf("median step %v", s.Median.Round(10*time.Microsecond))

@@ -11,6 +11,7 @@ import (
 	"github.com/paragon-train/paragon/metrics"
 )
 
+// whyCommand is `launch ctl why`.
 func whyCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "why",

@@ -23,6 +23,7 @@ func stateWords(state string) string {
 	return strings.ToLower(state)
 }
 
+// because puts a reason into brackets; an empty one is nothing.
 func because(reason string) string {
 	if reason == "" {
 		return ""

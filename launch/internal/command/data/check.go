@@ -14,6 +14,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/datacheck"
 )
 
+// checkCommand is `launch data check`.
 func checkCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "check",
@@ -36,12 +37,15 @@ file the check goes on behind damage: it finds the next record by itself, and co
 	}
 }
 
+// checkData checks all sources, also behind one that is damaged, so that one run names everything.
 func checkData(c *cli.Context) error {
 	if c.NArg() == 0 {
 		return command.Usagef("data check: got no source; give a folder, a file or a URL: launch data check photos/train")
 	}
 	ctx, forget := interruptible(c.Context)
 	defer forget()
+
+	// The exit code tells of all sources together.
 	sound := true
 	for _, url := range c.Args().Slice() {
 		ok, err := checkSource(ctx, c, url)
@@ -83,6 +87,9 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 			return false, err
 		}
 	}
+
+	// Decoding finds damage within an image. Hashes, where the index has them, also find bytes
+	// that were exchanged for other good ones.
 	checked, wrong, err := src.CheckHashes(ctx)
 	if err != nil {
 		return false, fmt.Errorf("launch: data check: %s: %w", url, err)
@@ -96,6 +103,8 @@ func checkSource(ctx context.Context, c *cli.Context, url string) (sound bool, e
 	if checked > 0 {
 		fmt.Fprintf(c.App.Writer, "  %-9s %s as the index says\n", "hashes", plural.Of(checked, "file"))
 	}
+
+	// Only .rec files were opened without their index, to find what the index may not have.
 	if !strings.HasPrefix(src.Fingerprint(), "recordio:") {
 		return true, nil
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	_ "github.com/paragon-train/paragon/data/formats" // what trainers may read, too
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
@@ -50,6 +49,8 @@ func flagsFirst(flags []cli.Flag, args []string) []string {
 			}
 		}
 	}
+
+	// A flag that is not known takes no value here; package cli refuses it anyway.
 	var first, rest []string
 	for i := 0; i < len(args); i++ {
 		name := strings.TrimLeft(args[i], "-")

@@ -13,6 +13,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/datapack"
 )
 
+// packCommand is `launch data pack`.
 func packCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "pack",
@@ -56,6 +57,8 @@ their headers are looked at: see launch data check.`,
 	}
 }
 
+// packData packs a source. Images that cannot be read are left out and named; how many of them are
+// no failure is for the user to say.
 func packData(c *cli.Context) error {
 	cfg, channels, err := readPackFlags(c)
 	if err != nil {
@@ -101,6 +104,8 @@ func readPackFlags(c *cli.Context) (cfg datapack.Config, channels int, err error
 		Quality: c.Int("quality"), Shuffle: c.Bool("shuffle"), Seed: c.Uint64("seed"), TrainRatio: c.Float64("train-ratio"), TestRatio: c.Float64("test-ratio"),
 		Chunks: c.Int("chunks"), PackLabel: c.Bool("pack-label"), Goroutines: c.Int("num-thread"), Overwrite: c.Bool("overwrite"),
 	}
+
+	// A flag that asks for other images than those of the source has all of them decoded.
 	var makes []string
 	for _, name := range []string{"resize", "center-crop", "quality", "encoding", "color"} {
 		if c.IsSet(name) {
@@ -118,6 +123,7 @@ func readPackFlags(c *cli.Context) (cfg datapack.Config, channels int, err error
 		cfg.Encoding = "jpg"
 	}
 	if !c.IsSet("quality") {
+		// The number means another thing for PNG, whose images are the same whatever it is.
 		cfg.Quality = map[bool]int{false: 95, true: 3}[cfg.Encoding == "png"]
 	}
 	channels = 3
@@ -141,6 +147,7 @@ func readPackFlags(c *cli.Context) (cfg datapack.Config, channels int, err error
 
 // parseBytes reads 1000, 64KB, 128MB, 2GB or 1GiB.
 func parseBytes(text string) (int64, error) {
+	// KiB and its like are tried before KB and B, which are their ends, too.
 	number, unit := text, int64(1)
 	for _, u := range []struct {
 		name  string

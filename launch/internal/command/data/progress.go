@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/urfave/cli/v2"
-
-	_ "github.com/paragon-train/paragon/data/formats" // what trainers may read, too
 )
 
 // progressEvery is how often progress is said.
@@ -21,7 +19,9 @@ type progress struct {
 	begun, said time.Time
 }
 
+// newProgress begins to say how far the command is with so many images.
 func newProgress(c *cli.Context, all int) *progress {
+	// The first line comes after ten seconds: what takes less needs none.
 	now := time.Now()
 	return &progress{c.App.ErrWriter, called(c), all, now, now}
 }

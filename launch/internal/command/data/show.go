@@ -17,6 +17,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/datashow"
 )
 
+// showCommand is `launch data show`.
 func showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
@@ -48,6 +49,8 @@ With --transforms images are drawn as a trainer sees them, each --repeat times w
 	}
 }
 
+// showData draws a sheet of some images first, which is fast, and then reads all of them for the
+// table.
 func showData(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return command.Usagef("data show: got %q, want one source: launch data show photos/train", c.Args().Slice())
@@ -82,6 +85,8 @@ func showData(c *cli.Context) error {
 	if c.Bool("no-table") {
 		return nil
 	}
+
+	// The headers have the sizes, which is all that the table needs.
 	r, err := datacheck.Check(ctx, src, datacheck.Config{HeadersOnly: true, Goroutines: c.Int("num-thread"), Progress: newProgress(c, src.Len()).at})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -98,6 +103,7 @@ func showData(c *cli.Context) error {
 
 // drawSheet writes a contact sheet.
 func drawSheet(ctx context.Context, c *cli.Context, src *data.Images, cfg datashow.Config) error {
+	// The same seed chooses the same images, so that two sheets can be compared.
 	chosen := datashow.Choose(c.Int("count"), src.Len(), cfg.Seed)
 	if c.IsSet("first") {
 		first := c.Int("first")
@@ -119,6 +125,8 @@ func drawSheet(ctx context.Context, c *cli.Context, src *data.Images, cfg datash
 		return err
 	}
 	path := c.Path("output")
+
+	// The sheet gets its name when it is whole.
 	f, err := os.Create(path + ".part")
 	if err != nil {
 		return err

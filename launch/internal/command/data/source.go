@@ -15,7 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/paragon-train/paragon/data"
-	_ "github.com/paragon-train/paragon/data/formats" // what trainers may read, too
+	_ "github.com/paragon-train/paragon/data/formats" // whatever trainers read
 	"github.com/paragon-train/paragon/data/transform"
 	"github.com/paragon-train/paragon/internal/observe/logline"
 	"github.com/paragon-train/paragon/launch/internal/command"

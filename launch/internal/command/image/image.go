@@ -21,6 +21,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/image"
 )
 
+// imageDescription is what launch image --help says.
 const imageDescription = `Makes a container image of this launch program and a worker's program. It needs no Docker, no daemon and no root.
 
   an image for a job on Kubernetes (launch k8s render --image cifar10)
@@ -92,6 +93,8 @@ type imageOptions struct {
 	command      []string
 }
 
+// readImageOptions reads the command line. Arguments of the program are refused: an image that
+// carried them would hide them from the manifest that runs it.
 func readImageOptions(c *cli.Context) (*imageOptions, error) {
 	o := &imageOptions{output: c.Path("output"), layout: c.Path("layout"), launch: c.Path("launch"), base: c.Path("base"), symbols: c.Bool("symbols"), command: c.Args().Slice()}
 	_, _, rest, goRun := gorun.Split(o.command)
@@ -150,6 +153,8 @@ func (o *imageOptions) make(ctx context.Context, stdout, stderr io.Writer) error
 	if err != nil {
 		return err
 	}
+
+	// Both are in one folder of the image.
 	name := filepath.Base(program.Path)
 	if name == "launch" {
 		return fmt.Errorf("launch: image: the worker's program is called launch, as ours is; give it another name")
@@ -159,6 +164,9 @@ func (o *imageOptions) make(ctx context.Context, stdout, stderr io.Writer) error
 		Entrypoint: []string{path.Join(imagePrograms, "launch")},
 		Env:        []string{"HOME=" + imageFolder},
 	}
+
+	// Each group is a layer. The worker's program is the last one, so that a new build of it
+	// sends nothing but itself.
 	launchGroup := image.Group{Name: "launch", Files: []image.File{o.programFile("launch", launcher)}}
 	programGroup := image.Group{Name: name, Files: []image.File{o.programFile(name, program)}}
 	if o.base == "" {
@@ -166,9 +174,13 @@ func (o *imageOptions) make(ctx context.Context, stdout, stderr io.Writer) error
 		if err != nil {
 			return fmt.Errorf("launch: image: certificates: %w", err)
 		}
+
+		// The image is of use without them where nothing is fetched over https.
 		if certificates == nil {
 			fmt.Fprintln(stderr, "launch: image: this machine has no CA certificates (package ca-certificates), so the image has none and https does not work in it")
 		}
+
+		// A base has a PATH of its own.
 		cfg.Env = append(cfg.Env, "PATH="+imagePrograms)
 		cfg.Groups = []image.Group{{Name: "system", Files: image.System(certificates)}}
 	}
@@ -180,6 +192,7 @@ func (o *imageOptions) make(ctx context.Context, stdout, stderr io.Writer) error
 	return o.write(img, stdout, stderr)
 }
 
+// programFile is a program under its name in the image, without its symbols unless they are wanted.
 func (o *imageOptions) programFile(name string, p image.Program) image.File {
 	f := image.File{Path: path.Join(imagePrograms, name), Mode: 0o755, Program: &p}
 	if o.symbols {

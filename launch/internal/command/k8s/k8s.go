@@ -19,6 +19,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/kubernetes"
 )
 
+// k8sDescription is what launch k8s render --help says.
 const k8sDescription = `Prints the manifests of a job for Kubernetes: three Indexed Jobs (scheduler, servers, workers), a headless Service, a
 Secret and PodDisruptionBudgets; with --jobset one JobSet in place of the Jobs and the Service.
 
@@ -54,6 +55,8 @@ func Run(args []string, stdout, stderr io.Writer) int {
 		Name: "launch k8s", Usage: "run a job on Kubernetes", UsageText: "launch k8s render --image NAME -n WORKERS [launch's own flags] -- COMMAND",
 		Commands: []*cli.Command{render}, DisableSliceFlagSeparator: true,
 	}
+
+	// The bare command shows what there is.
 	app.Action = func(c *cli.Context) error {
 		if c.NArg() > 0 {
 			return command.Usagef("k8s: there is no %q; there is render", c.Args().First())
@@ -136,6 +139,8 @@ func launchFlagsInCluster() []cli.Flag {
 			continue
 		}
 		if _, refused := notInCluster[name]; refused {
+			// Every kind of flag has this field, and no interface of package cli sets
+			// it.
 			reflect.ValueOf(f).Elem().FieldByName("Hidden").SetBool(true)
 		}
 		switch f := f.(type) {
@@ -163,6 +168,9 @@ func withoutVariables(flags []cli.Flag) []cli.Flag {
 
 // renderK8s is `launch k8s render`.
 func renderK8s(c *cli.Context, stdout, stderr io.Writer) error {
+	// The flags are read twice. The first time they are read as launch in the pod will read
+	// them, with the variables as they were given; then --env NAME is replaced by the value
+	// that NAME has here, since the pods' environment is another one.
 	args, err := launchArguments(c, nil)
 	if err != nil {
 		return err
@@ -238,10 +246,13 @@ func secretFolder() string {
 // printK8s prints the manifests of a job whose secret is in a file. The file is made after
 // everything else is known to be right.
 func printK8s(cfg kubernetes.Config, secretFile string, stdout, stderr io.Writer) error {
+	// Any secret serves to validate the rest.
 	cfg.Secret = dialin.NewSecret().Encode()
 	if err := cfg.Validate(); err != nil {
 		return command.Usagef("k8s: %v", err)
 	}
+
+	// Only the default folder is made: a folder that the user names may be misspelt.
 	if folder := filepath.Dir(secretFile); folder == secretFolder() {
 		if err := os.MkdirAll(folder, 0o700); err != nil {
 			return fmt.Errorf("launch: k8s: a folder for the secret: %w", err)
@@ -294,9 +305,14 @@ func launchArguments(c *cli.Context, env *options.Environment) ([]string, error)
 			args = append(args, "--"+name, v)
 		}
 	}
+
+	// Pods may stay pending while nodes are added, for longer than hosts take that are there.
 	if !c.IsSet("start-timeout") {
 		add("start-timeout", kubernetes.StartTimeout.String())
 	}
+
+	// A pod that is evicted has the time for a checkpoint. Without a folder for one there is
+	// nothing to wait for.
 	if !c.IsSet("stop-timeout") && kubernetes.CheckpointDir(c.Args().Slice()) != "" {
 		add("stop-timeout", checkpointTime.String())
 	}

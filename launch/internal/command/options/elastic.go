@@ -112,6 +112,7 @@ func GoesOnWithout(policy string, elastic bool) bool {
 	return policy == job.LossShrink || policy == job.LossWait || policy == "" && elastic
 }
 
+// elasticFlag lets hosts join and leave. Its value may be missing, see JoinBool.
 const elasticFlag = "elastic-training-enabled"
 
 // parseBool reads what people write for yes and no; the empty word is no.

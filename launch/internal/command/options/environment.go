@@ -38,6 +38,7 @@ func readEnvironment(c *cli.Context) (Environment, error) {
 	return e, nil
 }
 
+// variable matches NAME, NAME=VALUE and NAME:VALUE. The value may have line ends.
 var variable = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_]*)(?:[=:](.*))?$`)
 
 // ours are the variables that launch sets itself.

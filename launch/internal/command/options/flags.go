@@ -16,6 +16,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/spot"
 )
 
+// Flags makes the flags of launch itself, in the order of the help. Each call makes new ones:
+// package cli keeps what it has read in them.
 func Flags() []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.IntFlag{Name: "num-workers", Aliases: []string{"n"}, Usage: "`NUMBER` of workers", DefaultText: "must be given; on Slurm the allocation's tasks"},

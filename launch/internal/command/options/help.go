@@ -1,5 +1,6 @@
 package options
 
+// usageText and description are what launch --help says besides the flags.
 const usageText = `launch -n WORKERS [flags] [--] command [arguments]
 launch -n WORKERS [flags] "command with shell syntax"`
 

@@ -10,6 +10,7 @@ import (
 // mpiFlag is the flag of --launcher mpi.
 const mpiFlag = "mpirun"
 
+// mpiFlags are the flags of --launcher mpi.
 func mpiFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: mpiFlag, Usage: "Open MPI's mpirun, with its options for the hosts (`WORDS` as in a shell; --launcher mpi)", Value: "mpirun"},

@@ -9,7 +9,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
-// Network say how the processes reach each other.
+// Network says how the processes reach each other.
 type Network struct {
 	// HostIP is the scheduler's address; empty: it is found out.
 	HostIP string

@@ -74,7 +74,7 @@ func checkNodes(workers, servers int, serversGiven bool) error {
 	return command.Usagef("-n %d and %d servers%s are %d nodes, want at most %d in all; %s", workers, servers, why, workers+servers, cluster.MaxNodes, advice)
 }
 
-// Times bound how long things may take. All are more than 0.
+// Times bounds how long things may take. All are more than 0.
 type Times struct {
 	// Start is how long the processes may take to join, stop how long workers may take to save their
 	// state, and checkpoint how long they may take to write the checkpoint of a stop.
@@ -84,6 +84,8 @@ type Times struct {
 	Host time.Duration
 }
 
+// read reads the times. A host's is more than a second: an idle one is heard of twice a second, and
+// a network may stall for a moment.
 func (t *Times) read(c *cli.Context) error {
 	*t = Times{
 		Start: c.Duration("start-timeout"), Stop: c.Duration("stop-timeout"), Checkpoint: c.Duration("checkpoint-timeout"), Host: c.Duration("host-timeout"),

@@ -14,7 +14,7 @@ import (
 // otelFlag names the collector of the job's spans.
 const otelFlag = "otel-endpoint"
 
-// Observed say who can watch the job.
+// Observed says who can watch the job.
 type Observed struct {
 	// MetricsListen is empty if nothing is served.
 	MetricsListen string
@@ -27,6 +27,8 @@ type Observed struct {
 	OtelEndpoint string
 }
 
+// readMetrics reads where metrics are served. Processes choose free ports, since several run on a
+// host.
 func (o *Observed) readMetrics(c *cli.Context) error {
 	if o.MetricsListen = c.String("metrics-listen"); c.IsSet("metrics-listen") {
 		if err := prom.CheckAddress(o.MetricsListen); err != nil {
@@ -42,6 +44,7 @@ func (o *Observed) readMetrics(c *cli.Context) error {
 	return nil
 }
 
+// readSpans reads where spans are sent.
 func (o *Observed) readSpans(c *cli.Context) error {
 	if o.OtelEndpoint = c.String(otelFlag); c.IsSet(otelFlag) {
 		if err := otel.CheckEndpoint(o.OtelEndpoint); err != nil {
@@ -51,7 +54,7 @@ func (o *Observed) readSpans(c *cli.Context) error {
 	return nil
 }
 
-// Page say where the live page is.
+// Page says where the live page is.
 type Page struct {
 	// Listen is host:port; empty: there is no page.
 	Listen string

@@ -22,8 +22,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/method"
 )
 
-// Options are a job's command line, read and checked: no two of its fields contradict each
-// other. Reading it starts nothing and writes nothing.
+// Options are a job's command line, read and checked: no two of them contradict each
+// other. Reading them starts nothing and writes nothing.
 type Options struct {
 	// Command is that of the workers. It is empty only with check.
 	Command []string
@@ -86,7 +86,7 @@ func ReadFor(c *cli.Context, lookup func(string) (string, bool)) (*Options, erro
 	return o, nil
 }
 
-// Trial make the job a trial of launch tune.
+// Trial makes the job a trial of launch tune.
 type Trial struct {
 	// Elastic is trialFlag, and carry is carryFlag.
 	Elastic, Carry bool

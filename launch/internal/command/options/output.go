@@ -7,7 +7,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
-// Output say in which form launch writes what.
+// Output says in which form launch writes what.
 type Output struct {
 	// JSON is for what the processes print.
 	JSON      bool

@@ -10,11 +10,13 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostsource"
 )
 
+// The flags that name a list of hosts which others keep.
 const (
 	HostsCommandFlag = "hosts-command"
 	HostsURLFlag     = "hosts-url"
 )
 
+// sourceFlags are the flags about that list.
 func sourceFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: HostsCommandFlag, Usage: "take the hosts from `COMMAND`, which runs repeatedly and prints them as JSON lines (ssh; see docs/how-to/clouds.md)"},

@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
 
-// Start say how the processes of a job are started, and where.
+// Start says how the processes of a job are started, and where.
 type Start struct {
 	// Method is the start method's name, one of the constants below. Its own flags are in the fields
 	// that have its name.
@@ -75,7 +75,7 @@ func sshCommandGiven(c *cli.Context) bool {
 	return c.IsSet("ssh-command") && c.String("ssh-command") != os.Getenv(ssh.Variable)
 }
 
-// Agents are the flags about agents that dial in.
+// Agents has the flags about agents that dial in.
 type Agents struct {
 	// Number is 0 for as many as have slots for all workers.
 	Number int
@@ -88,19 +88,19 @@ type Agents struct {
 	AddressFile string
 }
 
-// SSH are the flags of --launcher ssh besides the hosts.
+// SSH has the flags of --launcher ssh besides the hosts.
 type SSH struct {
 	Command []string
 
 	// SyncDir is the folder on each host that gets a copy of the current one; empty: none. Paths
-	// of syncExclude are left out.
+	// of SyncExclude are left out.
 	SyncDir     string
 	SyncExclude []string
 }
 
-// Source are the flags about a list of hosts that others keep.
+// Source has the flags about a list of hosts that others keep.
 type Source struct {
-	// Flag is hostsCommandFlag or hostsURLFlag; empty: there is no such list.
+	// Flag is HostsCommandFlag or HostsURLFlag; empty: there is no such list.
 	Flag string
 
 	// Value is that of the flag.

@@ -11,7 +11,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command/agent"
 )
 
-// Survival say how a job outlives failures, besides what is elastic.
+// Survival says how a job outlives failures, besides what is elastic.
 type Survival struct {
 	Restarts int
 

@@ -9,7 +9,8 @@ import (
 func WorkerCommand(args []string) []string {
 	if len(args) == 1 && strings.ContainsAny(args[0], " \t\n'\"\\$`;&|<>()*?[]{}~#!") {
 		if _, err := os.Stat(args[0]); err == nil {
-			return args // a file of that name
+			// It is a file of that name.
+			return args
 		}
 		return []string{"/bin/sh", "-c", args[0]}
 	}

@@ -26,7 +26,9 @@ type schedulerMetrics struct {
 	// server is nil if none are wanted.
 	server *prom.Server
 
-	telemetry chan chan<- *control.Telemetry // see scheduler.Config
+	// telemetry carries questions to the scheduler of this process
+	// (scheduler.Config.Telemetry).
+	telemetry chan chan<- *control.Telemetry
 }
 
 // serveMetrics begins to serve the job's metrics where the environment says. An address that cannot
@@ -90,6 +92,7 @@ func (m *schedulerMetrics) report(report func(line string) error) {
 	}
 }
 
+// close ends the server of metrics. That it could not is no reason for the job to fail.
 func (m *schedulerMetrics) close() {
 	if m.server == nil {
 		return

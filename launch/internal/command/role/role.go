@@ -31,6 +31,8 @@ type role func(ctx context.Context, getenv func(string) string, report func(line
 // roles are what DMLC_ROLE may ask of `launch role`.
 var roles = map[string]role{"scheduler": runScheduler, "server": runServer}
 
+// runScheduler is the scheduler of a job. The launcher waits for its address, the first line that
+// it reports, before it starts anything else.
 func runScheduler(ctx context.Context, getenv func(string) string, report func(line string) error) error {
 	cfg, err := cluster.FromEnv(getenv)
 	if err != nil {
@@ -64,6 +66,7 @@ func runScheduler(ctx context.Context, getenv func(string) string, report func(l
 
 // openState makes the folder of the scheduler's file; what it returns removes the file.
 func openState(cfg *cluster.Config) (done func(), err error) {
+	// State in etcd has no folder here.
 	if cfg.State == "" || strings.Contains(cfg.State, "://") {
 		return func() {}, nil
 	}
@@ -80,6 +83,7 @@ func openState(cfg *cluster.Config) (done func(), err error) {
 	return func() { os.Remove(cfg.State) }, nil
 }
 
+// runServer is a server of a job.
 func runServer(ctx context.Context, getenv func(string) string, _ func(line string) error) error {
 	return server.Run(ctx, server.Config{Env: getenv})
 }
@@ -94,6 +98,8 @@ func Run(log *slog.Logger) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+
+	// After a signal an error is what the signal has caused.
 	if err := r(ctx, os.Getenv, reporter()); err != nil && ctx.Err() == nil {
 		log.Error(err.Error())
 		return 1

@@ -16,6 +16,7 @@ import (
 // thisMachine is the launching one, as far as its addresses go.
 type thisMachine struct{}
 
+// Address and LauncherAddress implement job.Addressed.
 func (thisMachine) Address() string         { return "127.0.0.1" }
 func (thisMachine) LauncherAddress() string { return "" }
 

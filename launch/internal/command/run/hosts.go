@@ -44,4 +44,5 @@ func dial(ctx context.Context, by method.Method, h hosts.Host) (job.Machine, err
 // A copyError is why the current folder was not copied to a host that was reached.
 type copyError struct{ error }
 
+// Unwrap tells that it is about the copy, beside the cause.
 func (e copyError) Unwrap() []error { return []error{e.error, job.ErrCopy} }

@@ -82,8 +82,11 @@ func (r *jobRun) caught(s os.Signal) {
 	}
 }
 
+// onClose has f called by close, before all that was opened earlier.
 func (r *jobRun) onClose(f func()) { r.closers = append(r.closers, f) }
 
+// close gives up what was opened. A step may need what an earlier one has opened, so the order is
+// the opposite one.
 func (r *jobRun) close() {
 	for i := len(r.closers) - 1; i >= 0; i-- {
 		r.closers[i]()

@@ -29,7 +29,8 @@ type limits struct {
 	// tasks is how many processes and threads may be added to those that run.
 	tasks uint64
 
-	cause string // what sets the limit of tasks
+	// cause names what sets the limit of tasks.
+	cause string
 }
 
 // What a job needs at least of this machine; more is likely.
@@ -114,6 +115,8 @@ func machineLimits() limits {
 	return l
 }
 
+// readNumber reads a file of the kernel with one number. Where there is no limit the file says
+// "max", which is none.
 func readNumber(path string) (uint64, bool) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -29,6 +29,7 @@ func endedFromOutside(code int) bool {
 // A printer writes to the launcher's standard error between the lines of the processes.
 type printer struct{ out *lines.Merger }
 
+// Write implements io.Writer for whole lines.
 func (p printer) Write(b []byte) (int, error) {
 	p.out.Print(string(b))
 	return len(b), nil

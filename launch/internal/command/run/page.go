@@ -60,6 +60,7 @@ func openPage(s options.Page, what string, log *slog.Logger) (*livePage, error) 
 // A jobScheduler is the jobpage.Source of a job: it asks the job's scheduler.
 type jobScheduler struct{ w job.Where }
 
+// Ask implements jobpage.Source.
 func (s jobScheduler) Ask(ctx context.Context, q control.Request, into control.Answer) ([]byte, error) {
 	j := jobcontrol.Job{Record: record.Record{Job: s.w.Job, Scheduler: s.w.Scheduler, Credentials: s.w.Credentials}}
 	return j.Ask(ctx, q, into)

@@ -33,7 +33,9 @@ func openResult(path string) (*resultFile, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("launch: --result: %w", err)
 	}
-	for { // Stat has found that links end
+
+	// This ends: Stat has found that the links do.
+	for {
 		to, err := os.Readlink(path)
 		if err != nil {
 			break
@@ -57,7 +59,9 @@ func openResult(path string) (*resultFile, error) {
 		return nil, fmt.Errorf("launch: --result %s: create a file in %s: %w", path, filepath.Dir(path), err)
 	}
 	f := &resultFile{path: path, next: next}
-	err = next.Chmod(0o644) // no secrets inside
+
+	// Everybody may read the result: there are no secrets inside.
+	err = next.Chmod(0o644)
 	if err == nil {
 		if err = os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 			err = nil
@@ -98,8 +102,11 @@ func (f *resultFile) drop() {
 // lastMetrics keeps the newest metrics that worker 0 printed.
 type lastMetrics struct {
 	reader control.MetricsReader
-	mu     sync.Mutex // guards all
-	last   *control.Metrics
+
+	// mu guards all fields.
+	mu sync.Mutex
+
+	last *control.Metrics
 }
 
 // take takes a line of a process.
@@ -110,12 +117,15 @@ func (m *lastMetrics) take(l control.Line) {
 	if !ok {
 		return
 	}
-	maps.DeleteFunc(got.Values, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) }) // JSON has none
+
+	// JSON has no NaN and no infinity.
+	maps.DeleteFunc(got.Values, func(_ string, x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 	if len(got.Values) > 0 {
 		m.last = &got
 	}
 }
 
+// get returns the newest metrics; nil: none came.
 func (m *lastMetrics) get() *control.Metrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -37,6 +37,8 @@ func catchSignals(onSignal func(os.Signal)) *signalQueue {
 	return q
 }
 
+// pass moves signals from caught to queued until close. Nobody may read queued for a while, so what
+// does not fit is dropped; onSignal has seen it.
 func (q *signalQueue) pass(onSignal func(os.Signal)) {
 	for {
 		select {
@@ -52,6 +54,7 @@ func (q *signalQueue) pass(onSignal func(os.Signal)) {
 	}
 }
 
+// close stops catching signals: the next one ends this process.
 func (q *signalQueue) close() {
 	signal.Stop(q.caught)
 	close(q.ended)

@@ -31,8 +31,10 @@ func (j *sourceJob) started(w job.Where) (ended func()) {
 	return func() { set(nil) }
 }
 
+// errNoJob is why a source's question is not answered between two starts of the job.
 var errNoJob = errors.New("the job is not running")
 
+// ask asks the scheduler that the job has now.
 func (j *sourceJob) ask(ctx context.Context, q control.Request, into control.Answer) error {
 	j.mu.Lock()
 	w := j.where

@@ -36,7 +36,8 @@ func newStatusLine(w, stderr io.Writer) *statusLine {
 		}
 		columns, _, err := term.GetSize(int(command.FileOf(stderr).Fd()))
 		if columns == 0 {
-			columns = 80 // some do not say
+			// Some terminals do not say how wide they are.
+			columns = 80
 		}
 		return columns, err == nil
 	}}

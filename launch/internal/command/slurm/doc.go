@@ -2,6 +2,6 @@
 // one.
 //
 // The script runs launch with the flags that are given here, among those for sbatch. They are read as
-// the script's launch will read them, on an allocation of the form that the script asks for. What the
-// scripts say is launch/internal/slurm.
+// the script's launch will read them, on an allocation of the form that the script asks for, so that a
+// mistake is not found after hours in a queue. What the scripts say is launch/internal/slurm.
 package slurm

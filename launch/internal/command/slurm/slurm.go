@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/slurm"
 )
 
+// slurmDescription is what launch slurm --help says.
 const slurmDescription = `Inside a Slurm allocation launch uses the allocation's nodes:
 
    salloc --nodes=4 launch -s 2 -- ./cifar10                       a worker for each task
@@ -35,11 +36,13 @@ func Run(args []string, stdout, stderr io.Writer) int {
 		Description: slurmDescription,
 		Commands: []*cli.Command{
 			{
-				Name:            "script",
-				Usage:           "print a batch script for sbatch that runs launch with the given flags",
-				UsageText:       "launch slurm script --nodes NUMBER [flags below] [flags of launch] -- COMMAND [arguments]",
-				Flags:           append(sbatchFlags(), scriptFlags()...),
-				SkipFlagParsing: true, // launch's flags stand between its own
+				Name:      "script",
+				Usage:     "print a batch script for sbatch that runs launch with the given flags",
+				UsageText: "launch slurm script --nodes NUMBER [flags below] [flags of launch] -- COMMAND [arguments]",
+				Flags:     append(sbatchFlags(), scriptFlags()...),
+
+				// launch's flags stand between the command's own.
+				SkipFlagParsing: true,
 				Action:          func(c *cli.Context) error { return printScript(c, c.Args().Slice(), stdout, stderr) },
 			},
 			{
@@ -81,6 +84,7 @@ func sbatchFlags() []cli.Flag {
 	}
 }
 
+// scriptFlags are the flags of a script for a job, besides those of sbatch.
 func scriptFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.DurationFlag{Name: "notice", Usage: "`TIME` before the time limit at which the job writes a checkpoint and is requeued", Value: 2 * time.Minute},
@@ -106,6 +110,8 @@ func ownFlags(own, others []cli.Flag, args []string) (mine, rest []string) {
 		if args[i] == "--" || !strings.HasPrefix(args[i], "-") {
 			return mine, append(rest, args[i:]...)
 		}
+
+		// A flag that neither knows goes to launch, whose error names its own flags.
 		to := &mine
 		takes, known := value(own, name)
 		if !known {
@@ -179,6 +185,9 @@ func wantsHelp(args []string) bool {
 	return false
 }
 
+// printScript is `launch slurm script`. The command's own flags and those of launch may stand in
+// any order before the workers' command, so they are taken apart first, and each part is read by an
+// app of its own.
 func printScript(c *cli.Context, args []string, stdout, stderr io.Writer) error {
 	mine, rest := ownFlags(c.Command.Flags, options.Flags(), args)
 	if wantsHelp(mine) || wantsHelp(rest) {
@@ -207,6 +216,7 @@ func printScript(c *cli.Context, args []string, stdout, stderr io.Writer) error 
 // readScript reads the flags of a script, own, and those of the launch that it runs, c, whose
 // arguments are rest.
 func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) {
+	// The job has the name of its program, if that is more than a shell.
 	name := "launch"
 	if words := options.WorkerCommand(c.Args().Slice()); len(words) > 0 && words[0] != "/bin/sh" {
 		name = notInName.ReplaceAllString(filepath.Base(words[0]), "_")
@@ -215,6 +225,9 @@ func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) 
 	if err != nil {
 		return cfg, err
 	}
+
+	// The tasks of the allocation are the slots of the job, so there have to be as many as
+	// workers.
 	if cfg.TasksPerNode == 0 {
 		cfg.TasksPerNode = 1
 		if n := c.Int("num-workers"); n > 0 {
@@ -233,6 +246,8 @@ func readScript(own, c *cli.Context, rest []string) (slurm.ScriptConfig, error) 
 	if _, err := options.ReadFor(c, slurm.Example(cfg.Nodes, cfg.TasksPerNode)); err != nil {
 		return cfg, err
 	}
+
+	// What package cli has left over are the command's words, the last ones.
 	cfg.Flags = rest[:len(rest)-c.NArg()]
 	if last := len(cfg.Flags) - 1; last >= 0 && cfg.Flags[last] == "--" {
 		cfg.Flags = cfg.Flags[:last]
@@ -256,8 +271,11 @@ func warnProcessors(stderr io.Writer, command string, cfg slurm.ScriptConfig) {
 // notInName matches what the name of a job does not hold.
 var notInName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 
+// jobID matches the number of a job. It becomes the name of a folder.
 var jobID = regexp.MustCompile(`^[1-9][0-9]{0,9}$`)
 
+// printJoin is `launch slurm join`. The script's nodes find the job by the files in its folder,
+// which its launch has written (slurm.JoinFiles), whenever Slurm starts them.
 func printJoin(c *cli.Context, args []string, stdout, stderr io.Writer) error {
 	if wantsHelp(args) {
 		return cli.ShowSubcommandHelp(c)
@@ -267,6 +285,7 @@ func printJoin(c *cli.Context, args []string, stdout, stderr io.Writer) error {
 		id, args = args[0], args[1:]
 	}
 	return parseOwn(c, args, func(own *cli.Context) error {
+		// The job's number may stand before the flags or behind them.
 		left := own.Args().Slice()
 		if id == "" && len(left) > 0 {
 			id, left = left[0], left[1:]

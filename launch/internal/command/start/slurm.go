@@ -133,7 +133,8 @@ func (j *slurmJob) startAgain(node string) {
 		select {
 		case <-before.Done():
 		default:
-			return // it may still start
+			// The one that was started last may still come.
+			return
 		}
 	}
 	j.e.Log.Info(fmt.Sprintf("node %s: starting its agent again", node))

@@ -22,6 +22,8 @@ func dryRun(ctx context.Context, s *study.Study, fit int, out io.Writer) error {
 	if parallel == tune.AsManyAsFit {
 		parallel = fit
 	}
+
+	// The study has no folder, so it writes nothing, and a search that is there is left alone.
 	cfg.Dir, cfg.Resume, cfg.StatusListen = "", tune.ResumeNever, ""
 	one, err := tune.NewStudy(cfg)
 	if err != nil {
@@ -31,6 +33,8 @@ func dryRun(ctx context.Context, s *study.Study, fit int, out io.Writer) error {
 	n := 0
 	for ; n < maxDry; n++ {
 		t, err := one.TryAsk()
+
+		// A suggester may want results before it proposes more.
 		if errors.Is(err, tune.ErrDone) || errors.Is(err, tune.ErrWait) {
 			break
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
+// hostsCommand is `launch tune hosts`.
 func hostsCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "hosts",
@@ -29,6 +30,7 @@ func hostsCommand(out io.Writer) *cli.Command {
 	}
 }
 
+// addCommand is `launch tune add`.
 func addCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "add",
@@ -53,6 +55,7 @@ The hosts file does not change: add the host there, too, if a resumed search sho
 	}
 }
 
+// removeCommand is `launch tune remove`.
 func removeCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "remove",

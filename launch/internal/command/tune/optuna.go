@@ -22,6 +22,7 @@ func optunaFlag() *cli.StringFlag {
 	return &cli.StringFlag{Name: "optuna", Usage: "`FILE` with an Optuna study (docs/how-to/optuna.md)", Required: true}
 }
 
+// exportCommand is `launch tune export`.
 func exportCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "export",
@@ -54,6 +55,8 @@ script that reads the file into a study of Optuna's:
 	}
 }
 
+// importCommand is `launch tune import`. The new study begins where the old one ended, so its
+// folder must not hold a search yet.
 func importCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
@@ -98,6 +101,8 @@ parameters. Its samples count the imported trials. launch tune --resume goes on 
 			if err != nil {
 				return err
 			}
+
+			// Close writes the log's end, so its error counts.
 			defer func() { err = errors.Join(err, one.Close()) }()
 			added, left, err := f.Import(one, cfg.Scope)
 			if err != nil {

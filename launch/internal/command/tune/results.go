@@ -86,6 +86,7 @@ func printFailed(out io.Writer, r *tune.Result, dir, word string) {
 
 // resumeWord is what to hand to --resume: the file, or the folder if a flag chose another.
 func resumeWord(file string, s *study.Study) string {
+	// The file alone is enough where it says the folder itself.
 	if again, err := study.Load(file); err == nil && again.Config.Dir == s.Config.Dir {
 		return file
 	}
@@ -96,6 +97,8 @@ func resumeWord(file string, s *study.Study) string {
 func writeResults(dir string, r *tune.Result) (written []string, err error) {
 	v := r.View()
 	var errs []error
+
+	// One that cannot be written does not keep the others from it.
 	for _, w := range []struct {
 		name  string
 		write func(path string) error

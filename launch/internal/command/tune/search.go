@@ -35,6 +35,8 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	if err := applyFlags(c, s); err != nil {
 		return err
 	}
+
+	// From here on messages stand above the table on a terminal.
 	status, logger := searchOutput(s, out, stderr, format)
 	if c.Bool("verbose") {
 		s.Jobs.Output = status
@@ -45,6 +47,8 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	if err := useAllocation(s, os.LookupEnv, logger); err != nil {
 		return err
 	}
+
+	// Signals are caught from here on: before, no trial runs.
 	ctx, forget := searchContext(c.Context, logger)
 	defer forget()
 	fit, err := prepareNodes(ctx, s, out)
@@ -54,6 +58,8 @@ func searchCommand(c *cli.Context, out, stderr io.Writer) error {
 	for _, w := range s.Warnings() {
 		logger.Warn("tune: " + w)
 	}
+
+	// A dry run has found the hosts, too, so that it says how many trials fit.
 	if c.Bool("dry-run") {
 		return dryRun(ctx, s, fit, out)
 	}
@@ -103,6 +109,7 @@ func searchOutput(s *study.Study, out, stderr io.Writer, format joblog.Format) (
 	return status, logger
 }
 
+// resumeMode is what --resume and --failed say together.
 func resumeMode(resume bool, failed string) (tune.ResumeMode, error) {
 	modes := map[string]tune.ResumeMode{"keep": tune.ResumeAuto, "resume": tune.ResumeErrored, "restart": tune.RestartErrored}
 	mode, ok := modes[failed]
@@ -124,6 +131,10 @@ func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) (fit int, 
 		return 0, err
 	}
 	room := func() (int, error) { return s.Jobs.Room(s.Config.Resources) }
+
+	// A scheduler that divides the slots among its trials starts a trial with the fewest that
+	// it may have; with any other one a trial has the slots of the file from its beginning to
+	// its end.
 	a, divides := s.Config.Scheduler.(tune.Allocator)
 	if divides {
 		least, _ := a.Replicas()
@@ -148,7 +159,8 @@ func prepareNodes(ctx context.Context, s *study.Study, out io.Writer) (fit int, 
 	if s.Config.Parallel == 0 {
 		s.Config.Parallel = fit
 		if !divides && s.Jobs.HostFile != "" {
-			s.Config.Parallel = tune.AsManyAsFit // hosts may come
+			// Hosts may come while the search runs.
+			s.Config.Parallel = tune.AsManyAsFit
 		}
 	}
 	if _, err := nodes.WriteTo(out); err != nil {
@@ -166,12 +178,15 @@ type keepFile struct {
 	err error
 }
 
+// Observe implements tune.Observer. It runs before any trial does, so a crash leaves a folder that
+// says what it is of.
 func (k *keepFile) Observe(_ tune.View, e tune.Event) {
 	if e.Kind == tune.EventStudy || e.Kind == tune.EventOpen {
 		k.err = os.WriteFile(filepath.Join(k.s.Config.Dir, study.Name), k.s.Text, 0o666)
 	}
 }
 
+// Close implements tune.Observer.
 func (k *keepFile) Close(tune.View) error {
 	if k.err != nil {
 		return fmt.Errorf("launch: tune: copy the study's file: %w", k.err)

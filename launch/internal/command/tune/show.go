@@ -33,6 +33,8 @@ func logFile(path string) (string, error) {
 	return log, nil
 }
 
+// showCommand is `launch tune show`. Without the study's file, as after a search of a Go program,
+// the commands of trials are not known, and the rest is shown.
 func showCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
@@ -70,6 +72,7 @@ It reads the log alone, so it shows the search of a Go program, too:
 	}
 }
 
+// whyCommand is `launch tune why`.
 func whyCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
@@ -107,6 +110,7 @@ func trimTrial(s string) string {
 	return s
 }
 
+// replayCommand is `launch tune replay`.
 func replayCommand(out io.Writer) *cli.Command {
 	return &cli.Command{
 		Name:      "replay",

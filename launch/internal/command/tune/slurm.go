@@ -32,6 +32,8 @@ func useAllocation(s *study.Study, lookup func(string) (string, bool), log *slog
 	if err != nil {
 		return fmt.Errorf("launch: tune: %w", err)
 	}
+
+	// The srun of a step must not take variables of this job for options of its own.
 	nodes := &jobs.Cluster{Env: slurm.TrialEnv(os.Environ())}
 	nodes.Command = func(r jobs.TaskRequest) []string { return slurm.TrialStep(r.Node, r.CPUs, r.GPUs, r.Overlap) }
 	for _, n := range a.Nodes {

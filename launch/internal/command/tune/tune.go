@@ -8,6 +8,7 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command"
 )
 
+// Description is what launch tune --help says. A test runs the study in it.
 const Description = `Searches the parameters of a command: it runs the command many times with different flags, stops bad trials early,
 and reports which parameters were best and why. A file describes the search:
 
