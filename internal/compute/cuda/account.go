@@ -46,7 +46,7 @@ func (e *Executor) Account() ([]Work, error) {
 	if p == nil {
 		return nil, fmt.Errorf("cuda: account on %s: the GPU is not a DryRun", e.gpu.Name())
 	}
-	if e.full == nil {
+	if e.schedules.full == nil {
 		return nil, fmt.Errorf("cuda: account on %s: the program makes no gradients", e.gpu.Name())
 	}
 	var all []Work
@@ -64,11 +64,11 @@ func (e *Executor) Account() ([]Work, error) {
 			return nil, err
 		}
 	}
-	for _, g := range e.full.segments {
+	for _, g := range e.schedules.full.segments {
 		if err := take(-1, g.work[g.ends:]); err != nil {
 			return nil, err
 		}
-		if g.packs != nil && e.full.update == nil {
+		if g.packs != nil && e.schedules.full.update == nil {
 			p.works = nil
 			if err := e.gpu.kernels.Pack(e.gpu.up, g.packs); err != nil {
 				return nil, err
@@ -79,8 +79,8 @@ func (e *Executor) Account() ([]Work, error) {
 			}
 		}
 	}
-	if e.full.update != nil {
-		if err := take(-1, e.full.update.work); err != nil {
+	if e.schedules.full.update != nil {
+		if err := take(-1, e.schedules.full.update.work); err != nil {
 			return nil, err
 		}
 	}

@@ -24,80 +24,57 @@ type normGradPlan interface {
 	Run(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error
 }
 
-// norms are the plans of an executor that were chosen over our own kernels, by question; nil: ours
-// were.
-type norms struct {
-	forward map[cudnn.Norm]normPlan
-	grads   map[cudnn.NormGrad]normGradPlan
-}
-
-func (n *norms) close() error {
-	var errs []error
-	for _, p := range n.forward {
-		if p != nil {
-			errs = append(errs, p.Close())
-		}
-	}
-	for _, p := range n.grads {
-		if p != nil {
-			errs = append(errs, p.Close())
-		}
-	}
-	*n = norms{}
-	return errors.Join(errs...)
-}
-
-// dnnNorm is the library's way to do b for an image like x, or nil if ours is to be taken.
-func (e *Executor) dnnNorm(x *plan.Value, b kernels.BatchNorm, add, mask bool) (normPlan, error) {
-	if !e.gpu.norms || b.Rows < 2 || len(x.Shape) != 4 || lanesOf(x) != b.C {
+// library is the library's way to do b for an image like x, or nil if ours is to be taken.
+func (f *norms) library(x *plan.Value, b kernels.BatchNorm, add, mask bool) (normPlan, error) {
+	if !f.gpu.norms || b.Rows < 2 || len(x.Shape) != 4 || lanesOf(x) != b.C {
 		return nil, nil
 	}
 	q := cudnn.Norm{N: x.Shape[0], C: b.C, H: x.Shape[2], W: x.Shape[3], Type: dnnType(b.Type), Add: add, ReLU: b.ReLU, Mask: mask, Running: true,
 		Epsilon: float32(b.Eps), Momentum: float32(b.Momentum)}
-	if p, ok := e.norms.forward[q]; ok {
+	if p, ok := f.forward[q]; ok {
 		return p, nil
 	}
-	p, err := e.gpu.vendor.norm(q, e.gpu.kernels.BatchNormWorkspace(b.C), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error {
+	p, err := f.gpu.vendor.norm(q, f.gpu.kernels.BatchNormWorkspace(b.C), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormArgs) error {
 		t := b
 		t.X, t.Y, t.Add, t.Gamma, t.Beta, t.Mean, t.InvStd = a.X, a.Y, a.Add, a.Scale, a.Bias, a.Mean, a.InvStd
 		t.RunMean, t.RunVar, t.Mask, t.Workspace = a.RunningMean, a.RunningVar, a.Mask, workspace
-		return e.gpu.kernels.BatchNorm(s, t)
+		return f.gpu.kernels.BatchNorm(s, t)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if e.norms.forward == nil {
-		e.norms.forward = make(map[cudnn.Norm]normPlan)
+	if f.forward == nil {
+		f.forward = make(map[cudnn.Norm]normPlan)
 	}
-	e.norms.forward[q] = p
+	f.forward[q] = p
 	return p, nil
 }
 
-// dnnNormGrad is the library's way to the gradient of a normalisation of an image like x, or nil if
+// libraryGrad is the library's way to the gradient of a normalisation of an image like x, or nil if
 // ours is to be taken. Behind a ReLU it reads a mask.
-func (e *Executor) dnnNormGrad(x *plan.Value, mask, dadd bool) (normGradPlan, error) {
-	if !e.gpu.norms || len(x.Shape) != 4 || lanesOf(x) != x.Shape[1] || dadd && !mask || mask && x.Shape[1]%8 != 0 {
+func (f *norms) libraryGrad(x *plan.Value, mask, dadd bool) (normGradPlan, error) {
+	if !f.gpu.norms || len(x.Shape) != 4 || lanesOf(x) != x.Shape[1] || dadd && !mask || mask && x.Shape[1]%8 != 0 {
 		return nil, nil
 	}
 	c := x.Shape[1]
 	q := cudnn.NormGrad{N: x.Shape[0], C: c, H: x.Shape[2], W: x.Shape[3], Type: dnnType(typeOf(x)), Mask: mask, DAdd: dadd}
-	if p, ok := e.norms.grads[q]; ok {
+	if p, ok := f.grads[q]; ok {
 		return p, nil
 	}
 	b := kernels.BatchNormGrad{Type: typeOf(x), Rows: x.Len() / c, C: c}
-	p, err := e.gpu.vendor.normGrad(q, e.gpu.kernels.BatchNormWorkspace(c), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error {
+	p, err := f.gpu.vendor.normGrad(q, f.gpu.kernels.BatchNormWorkspace(c), func(s drv.Stream, workspace drv.Ptr, a cudnn.NormGradArgs) error {
 		t := b
 		t.X, t.DY, t.Mask, t.Gamma, t.Mean, t.InvStd = a.X, a.DY, a.Mask, a.Scale, a.Mean, a.InvStd
 		t.DX, t.DAdd, t.DGamma, t.DBeta, t.Workspace = a.DX, a.DAdd, a.DScale, a.DBias, workspace
-		return e.gpu.kernels.BatchNormGrad(s, t)
+		return f.gpu.kernels.BatchNormGrad(s, t)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if e.norms.grads == nil {
-		e.norms.grads = make(map[cudnn.NormGrad]normGradPlan)
+	if f.grads == nil {
+		f.grads = make(map[cudnn.NormGrad]normGradPlan)
 	}
-	e.norms.grads[q] = p
+	f.grads[q] = p
 	return p, nil
 }
 

@@ -19,7 +19,7 @@ type exchange struct {
 func (g *Group) prepare() error {
 	schedules := make([]*schedule, len(g.members))
 	for i, e := range g.members {
-		schedules[i] = e.full
+		schedules[i] = e.schedules.full
 	}
 	if slices.Equal(schedules, g.schedules) {
 		return nil
@@ -31,11 +31,11 @@ func (g *Group) prepare() error {
 			return fmt.Errorf("the plans on %s and %s differ: %w", first.gpu.Name(), g.members[i+1].gpu.Name(), err)
 		}
 	}
-	exchanges := make([]exchange, len(first.full.segments))
-	for k, s := range first.full.segments {
+	exchanges := make([]exchange, len(first.schedules.full.segments))
+	for k, s := range first.schedules.full.segments {
 		x := &exchanges[k]
-		x.gathered, x.up = g.divide(len(s.up), func(e *Executor, m int) span { return e.full.segments[k].up[m] })
-		x.reduced, x.down = g.divide(len(s.down), func(e *Executor, m int) span { return e.full.segments[k].down[m] })
+		x.gathered, x.up = g.divide(len(s.up), func(e *Executor, m int) span { return e.schedules.full.segments[k].up[m] })
+		x.reduced, x.down = g.divide(len(s.down), func(e *Executor, m int) span { return e.schedules.full.segments[k].down[m] })
 	}
 	g.schedules, g.exchanges = schedules, exchanges
 	return nil
@@ -81,15 +81,15 @@ func same(a, b *Executor) error {
 			return fmt.Errorf("parameter %d is %q of %d numbers and %q of %d", i, v.Name, v.Len(), w.Name, w.Len())
 		}
 	}
-	if len(a.full.segments) != len(b.full.segments) || a.full.outputs != b.full.outputs {
-		return fmt.Errorf("a step has %d and %d parts", len(a.full.segments), len(b.full.segments))
+	if len(a.schedules.full.segments) != len(b.schedules.full.segments) || a.schedules.full.outputs != b.schedules.full.outputs {
+		return fmt.Errorf("a step has %d and %d parts", len(a.schedules.full.segments), len(b.schedules.full.segments))
 	}
-	for k, s := range a.full.segments {
-		t := b.full.segments[k]
+	for k, s := range a.schedules.full.segments {
+		t := b.schedules.full.segments[k]
 		alike := slices.Equal(s.waits, t.waits) && slices.Equal(s.ready, t.ready) &&
 			alike(s.up, t.up, &a.store.params, &b.store.params) && alike(s.down, t.down, &a.store.grads, &b.store.grads)
 		if !alike {
-			return fmt.Errorf("part %d of %d exchanges other parameters, or such as lie differently in memory", k, len(a.full.segments))
+			return fmt.Errorf("part %d of %d exchanges other parameters, or such as lie differently in memory", k, len(a.schedules.full.segments))
 		}
 	}
 	return nil

@@ -4,12 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
-	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/plan"
-	"gorgonia.org/tensor"
 )
 
 // Config is how an Executor runs.
@@ -38,8 +35,10 @@ type Config struct {
 	// Bucket is how many bytes of gradients leave the device together at least; 0 is 4 MiB.
 	// Backward is cut into so many segments.
 	Bucket int64
+
 	// Eager launches every kernel by itself in every step, in place of captured graphs.
 	Eager bool
+
 	// Timeout is how long a bucket of gradients may take before the device is said to hang; 0
 	// is two minutes.
 	Timeout time.Duration
@@ -52,75 +51,38 @@ type Executor struct {
 	gpu  *GPU
 	cfg  Config
 
+	// store is what executors that share have together.
+	store *store
+
+	// inputs, results, numbers and owned are memory of the device that lives as long as the
+	// executor; places finds values in them and in the store.
+	inputs  *inputs
+	results *results
+	numbers *numbers
+	owned   *owned
+	places  *places
+
+	families *families
+
 	// ops are by op of the plan.
 	ops []lowered
 
-	// workspace is the bytes of the libraries' workspace that it needs.
-	workspace int64
+	segmenter *segmenter
+	schedules schedules
 
-	store *store
-
-	// inputs are by input of the plan.
-	inputs []input
-
-	// floats are the mirrors of float32 inputs.
-	floats mirrors
-
-	kept      map[*plan.Value]*valueMemory // memory of outputs and constants
-	keptOrder []*valueMemory               // outputs
-
-	// numbers are those that change from run to run.
-	numbers numbers
-
-	convs    map[convKey]convPlan
-	products map[product]productPlan
-	norms    norms
-
-	// copies has, by parameter, its forms that ops of this plan read.
-	copies map[int][]kernels.Tensor
-
-	// unpacks has, by parameter, its gradient as the library makes it.
-	unpacks map[int]*kernels.Tensor
-
-	// masks are those of results of ReLUs: a bit for each number.
-	masks map[*plan.Value]drv.Ptr
-
-	owned      []drv.Ptr
-	ownedBytes int64
-
-	full, forward *schedule
-	rest          [3]drv.Event // see drain
-	watch         *watch
-
-	// examples is how many later runs have. It says nothing of a plan without Batch.
-	examples int
-
-	// empty says that later runs have no examples, also where Batch is not known: gradients are
-	// zero.
-	empty bool
+	examples *examples
+	fresh    freshness
 
 	// scaler is that of programs that train, and the store's.
 	scaler *scaler
 
-	// held says that the host's parameters and statistics stay as they are.
-	held bool
+	rest  rest
+	watch *watch
 
-	// fresh is the schedule whose parameters the device has as they are.
-	fresh *schedule
+	// failed is the error with which the device was lost.
+	failed error
 
-	failed error // the device is lost
 	closed bool
-}
-
-// valueMemory is the memory of a value that outlives a run.
-type valueMemory struct {
-	value  *plan.Value
-	device drv.Ptr
-	host   []byte // pinned, of outputs
-}
-
-func (k *valueMemory) floats() []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(&k.host[0])), k.value.Len())
 }
 
 // New prepares p to run over the memory of host. It places the temporaries of p, takes all memory
@@ -133,11 +95,12 @@ func New(p *plan.Plan, host *plan.Host, cfg Config) (*Executor, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 2 * time.Minute
 	}
+	g := cfg.GPU
 	e := &Executor{
-		plan: p, host: host, gpu: cfg.GPU, cfg: cfg,
-		kept: make(map[*plan.Value]*valueMemory), convs: make(map[convKey]convPlan), products: make(map[product]productPlan),
-		copies: make(map[int][]kernels.Tensor), unpacks: make(map[int]*kernels.Tensor), masks: make(map[*plan.Value]drv.Ptr),
-		held: cfg.Update != nil, examples: p.Batch, scaler: newScaler(cfg.Type), watch: cfg.GPU.newWatch(),
+		plan: p, host: host, gpu: g, cfg: cfg,
+		inputs: newInputs(g, p, host), results: &results{gpu: g, values: make(map[*plan.Value]*valueMemory)},
+		numbers: &numbers{}, owned: &owned{gpu: g}, examples: &examples{plan: p, n: p.Batch},
+		fresh: freshness{held: cfg.Update != nil}, scaler: newScaler(cfg.Type), rest: rest{gpu: g}, watch: g.newWatch(),
 	}
 	e.cfg.Share = nil
 	var free int64
@@ -188,53 +151,64 @@ func (e *Executor) buildIn(s *store, before usage) error {
 	if err := s.join(e); err != nil {
 		return err
 	}
-	p, g := e.plan, e.gpu
-	e.floats = mirrors{gpu: g, what: "inputs", blocks: e.host.Blocks}
-	for i := range p.Params {
-		if _, err := s.params.span(e.host.Params[i]); err != nil {
+	if err := e.alloc(s); err != nil {
+		return err
+	}
+	workspace, err := e.lower()
+	if err != nil {
+		return err
+	}
+	e.plan.Place()
+	return s.grow(e.plan.Memory.Arena, workspace, e, func() error {
+		e.bind()
+		e.countMemory(before)
+		if err := e.results.fillConstants(e.plan); err != nil {
+			return err
+		}
+		if err := e.makeSchedules(); err != nil {
+			return err
+		}
+		return e.rest.alloc()
+	})
+}
+
+// alloc takes memory for all values but temporaries.
+func (e *Executor) alloc(s *store) error {
+	for _, m := range e.host.Params {
+		if _, err := s.params.span(m); err != nil {
 			return err
 		}
 	}
 	if err := s.mirrorGrads(e.host); err != nil {
 		return err
 	}
-	if err := e.numbers.alloc(g, p); err != nil {
+	if err := e.numbers.alloc(e.gpu, e.plan); err != nil {
 		return err
 	}
-	if err := e.allocInputs(); err != nil {
+	if err := e.inputs.alloc(); err != nil {
 		return err
 	}
-	if err := e.allocKept(); err != nil {
-		return err
-	}
-	e.ops = make([]lowered, len(p.Ops))
-	for i, o := range p.Ops {
-		l, err := e.lower(o)
+	return e.results.alloc(e.plan)
+}
+
+// lower prepares the ops, and returns how much workspace the libraries need.
+func (e *Executor) lower() (workspace int64, err error) {
+	forms := newWeightForms(e.store, e.host)
+	e.places = &places{host: e.host, store: e.store, inputs: e.inputs, results: e.results, numbers: e.numbers}
+	e.segmenter = &segmenter{gpu: e.gpu, plan: e.plan, host: e.host, store: e.store, numbers: e.numbers, forms: forms,
+		scaler: e.scaler, bucket: e.cfg.Bucket, update: e.cfg.Update}
+	e.families = newFamilies(e.gpu, e.plan, e.places, e.owned, e.examples)
+	e.ops = make([]lowered, len(e.plan.Ops))
+	for i, o := range e.plan.Ops {
+		l, err := e.families.lower(&lowering{o: o, gpu: e.gpu, typ: e.cfg.Type, places: e.places, forms: forms})
 		if err != nil {
-			return fmt.Errorf("cuda: node %q: %v: %w", o.Node, o.Kind, err)
+			return 0, fmt.Errorf("cuda: node %q: %v: %w", o.Node, o.Kind, err)
 		}
 		o.Scratch = l.scratch
-		e.workspace = max(e.workspace, l.workspace)
+		workspace = max(workspace, l.workspace)
 		e.ops[i] = l
 	}
-	p.Place()
-	return s.grow(p.Memory.Arena, e.workspace, e, func() error {
-		e.bind()
-		e.countMemory(before)
-		if err := e.fillConstants(); err != nil {
-			return err
-		}
-		if err := e.makeSchedules(); err != nil {
-			return err
-		}
-		for i := range e.rest {
-			var err error
-			if e.rest[i], err = g.context.NewEvent(false); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return workspace, nil
 }
 
 // bind makes the launches for the memory that there is.
@@ -246,16 +220,10 @@ func (e *Executor) bind() {
 
 // makeSchedules cuts the plan into segments, anew after launches of ops have changed.
 func (e *Executor) makeSchedules() (err error) {
-	if err := errors.Join(e.full.close(e.gpu), e.forward.close(e.gpu)); err != nil {
+	if err := e.schedules.close(e.gpu); err != nil {
 		return err
 	}
-	e.full, e.forward = nil, nil
-	if e.forward, err = e.newSchedule(true); err != nil || e.plan.Grads == nil {
-		return err
-	}
-	if e.full, err = e.newSchedule(false); err == nil && e.cfg.Update != nil {
-		e.full.update = e.newUpdate()
-	}
+	e.schedules, err = e.segmenter.schedules(e.ops)
 	return err
 }
 
@@ -274,123 +242,6 @@ func check(p *plan.Plan) error {
 	return nil
 }
 
-// at is where a value lies on the device.
-func (e *Executor) at(v *plan.Value) drv.Ptr {
-	if v == nil {
-		return 0
-	}
-	r := v.Root()
-	switch r.Source {
-	case plan.Temporary:
-		return e.store.arena.device + drv.Ptr(r.Offset)
-	case plan.Parameter:
-		return e.where(&e.store.params, e.host.Params[r.Index])
-	case plan.Gradient:
-		return e.where(&e.store.grads, e.host.Grads[r.Index])
-	case plan.Input:
-		return e.inputs[e.inputIndex(r)].device
-	case plan.Seed:
-		return e.numbers.seed()
-	}
-	return e.kept[r].device
-}
-
-// where is the place on the device of memory that has a mirror.
-func (e *Executor) where(ms *mirrors, x []float32) drv.Ptr {
-	p, err := ms.span(x)
-	if err != nil {
-		panic(fmt.Sprintf("cuda: memory without a mirror: %v", err)) // build makes all of them
-	}
-	return p.mirror.device + drv.Ptr(p.from)
-}
-
-func (e *Executor) inputIndex(v *plan.Value) int {
-	for i, in := range e.plan.Inputs {
-		if in == v {
-			return i
-		}
-	}
-	panic(fmt.Sprintf("cuda: value %v is no input of the plan", v))
-}
-
-// allocKept takes memory for outputs, the loss and constants.
-func (e *Executor) allocKept() error {
-	keep := func(v *plan.Value) error {
-		r := v.Root()
-		if e.kept[r] != nil || r.Source != plan.Output && r.Source != plan.Constant {
-			return nil
-		}
-		if r.Boxed {
-			return fmt.Errorf("cuda: %q is %v, want float32", r.Name, r.Dtype)
-		}
-		k := &valueMemory{value: r}
-		var err error
-		if k.device, err = e.gpu.malloc("outputs", r.Size()); err != nil {
-			return err
-		}
-		e.kept[r] = k
-		if k.host, err = e.gpu.context.HostAlloc(r.Size()); err != nil {
-			return fmt.Errorf("cuda: pinned memory of %d bytes for output %q: %w", r.Size(), r.Name, err)
-		}
-		if r.Source == plan.Output {
-			e.keptOrder = append(e.keptOrder, k)
-		}
-		return nil
-	}
-	for _, v := range append([]*plan.Value{e.plan.Loss}, e.plan.Outputs...) {
-		if err := keep(v); err != nil {
-			return err
-		}
-	}
-	for _, o := range e.plan.Ops {
-		for _, v := range o.In {
-			if v == nil || v.Root().Source != plan.Constant {
-				continue
-			}
-			if err := keep(v); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// fillConstants copies the graph's constants to the device.
-func (e *Executor) fillConstants() error {
-	for _, o := range e.plan.Ops {
-		for _, v := range o.In {
-			if v == nil || v.Root().Source != plan.Constant {
-				continue
-			}
-			k := e.kept[v.Root()]
-			numbers, err := numbersOf(k.value)
-			if err != nil {
-				return fmt.Errorf("cuda: constant %q: %w", k.value.Name, err)
-			}
-			copy(k.floats(), numbers)
-			if err := e.gpu.context.CopyToDevice(k.device, unsafe.Pointer(&k.host[0]), k.value.Size(), e.gpu.up); err != nil {
-				return err
-			}
-		}
-	}
-	return e.gpu.context.Synchronize(e.gpu.up)
-}
-
-// numbersOf are a constant's numbers, row-major.
-func numbersOf(v *plan.Value) ([]float32, error) {
-	x := v.Node.Value()
-	if d, ok := x.(*tensor.Dense); ok && !d.IsScalar() && (d.RequiresIterator() || d.DataOrder().IsColMajor() || d.IsMaterializable()) {
-		x = d.Materialize().(*tensor.Dense)
-	}
-	switch m := x.Data().(type) {
-	case []float32:
-		return m, nil
-	case float32:
-		return []float32{m}, nil
-	}
-	return nil, fmt.Errorf("it is %v, want float32", x.Dtype())
-}
-
 // countMemory makes the plan's memory what the executor takes besides what there was before.
 func (e *Executor) countMemory(before usage) {
 	m, now := &e.plan.Memory, e.store.usage()
@@ -398,13 +249,14 @@ func (e *Executor) countMemory(before usage) {
 	m.Parameters = now.params - before.params
 	m.Gradients = now.grads - before.grads
 	m.Copies = now.copies - before.copies
-	m.Workspace = now.workspace - before.workspace + e.ownedBytes + e.numbers.size
-	_, floats := e.floats.bytes()
-	m.Host = now.host - before.host + floats
-	for _, k := range e.kept {
-		m.Host += int64(len(k.host))
-	}
+	m.Workspace = now.workspace - before.workspace + e.owned.size + e.numbers.size
+	_, floats := e.inputs.floats.bytes()
+	m.Host = now.host - before.host + floats + e.results.hostBytes()
 }
+
+// SetExamples says that later runs have n examples, at most the plan's Batch. Runs of a short batch
+// are launched kernel by kernel: graphs and the library's normalisations are made for whole ones.
+func (e *Executor) SetExamples(n int) { e.examples.set(n) }
 
 // SetGradScale multiplies the gradients of later runs by s, also those of executors that share.
 func (e *Executor) SetGradScale(s float32) { e.store.gradScale = s }
@@ -415,7 +267,7 @@ func (e *Executor) SetStep(step uint64) { e.store.step = step }
 
 // Hold says whether parameters and running statistics stay as they are from now on, as in an
 // evaluation: runs then take them to the device once.
-func (e *Executor) Hold(held bool) { e.held, e.fresh = held || e.cfg.Update != nil, nil }
+func (e *Executor) Hold(held bool) { e.fresh.hold(held || e.cfg.Update != nil) }
 
 // Finite is false if the last run's gradients had an infinite number or one that is not a number,
 // and were set to zero.
@@ -463,15 +315,15 @@ func (e *Executor) Output(v *plan.Value) ([]float32, error) {
 	case plan.Gradient:
 		return e.host.Grads[r.Index], nil
 	case plan.Input:
-		if m, ok := e.host.Inputs[e.inputIndex(r)].Data.([]float32); ok {
+		if m, ok := e.host.Inputs[e.inputs.index(r)].Data.([]float32); ok {
 			return m, nil
 		}
 	}
-	k, ok := e.kept[r]
-	if !ok || k.host == nil {
+	m, ok := e.results.floats(r)
+	if !ok {
 		return nil, fmt.Errorf("cuda: output %q is %v %v, want float32", v.Name, r.Source, v.Dtype)
 	}
-	return k.floats(), nil
+	return m, nil
 }
 
 // Close gives the memory back, but not that of a device that hangs. Executors that share with it go
@@ -487,33 +339,10 @@ func (e *Executor) Close() error {
 		return fmt.Errorf("cuda: close on %s: its memory is not freed: %w", e.gpu.Name(), errHangs)
 	}
 	return e.gpu.context.Do(func() error {
-		c := e.gpu.context
-		errs := []error{e.full.close(e.gpu), e.forward.close(e.gpu)}
-		for _, event := range e.rest {
-			if event != 0 {
-				errs = append(errs, c.DestroyEvent(event))
-			}
-		}
-		for _, p := range e.convs {
-			errs = append(errs, p.Close())
-		}
-		errs = append(errs, e.norms.close())
-		for _, p := range e.products {
-			errs = append(errs, p.Close())
-		}
-		for _, p := range e.owned {
-			errs = append(errs, c.Free(p))
-		}
-		for _, k := range e.kept {
-			errs = append(errs, c.Free(k.device))
-			if k.host != nil {
-				errs = append(errs, c.HostFree(k.host))
-			}
-		}
-		for i := range e.inputs {
-			errs = append(errs, e.inputs[i].close(c))
-		}
-		errs = append(errs, e.numbers.close(c), e.floats.close())
+		errs := []error{e.schedules.close(e.gpu)}
+		errs = append(errs, e.rest.close()...)
+		errs = append(errs, e.families.close()...)
+		errs = append(errs, e.owned.close(), e.results.close(), e.inputs.close(), e.numbers.close(e.gpu.context))
 		if e.store != nil {
 			errs = append(errs, e.store.leave(e))
 		}

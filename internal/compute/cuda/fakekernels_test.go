@@ -67,12 +67,12 @@ func (f *Fake) number(p drv.Ptr, missing float32) float32 {
 
 type fakeKernels struct{ *Fake }
 
-// An elementwise makes number i of a result of those of one or two operands.
-type elementwise func(i int, a, b float32) float32
+// An eachElement makes number i of a result of those of one or two operands.
+type eachElement func(i int, a, b float32) float32
 
 // each sets y[i] = do(i, a[i], b[i]). That prepare, called when the work is done, gives do lets do
 // hold what it reads from the device once.
-func (k fakeKernels) each(s drv.Stream, name string, to, from kernels.Type, n int64, y drv.Ptr, prepare func() elementwise, args ...drv.Ptr) error {
+func (k fakeKernels) each(s drv.Stream, name string, to, from kernels.Type, n int64, y drv.Ptr, prepare func() eachElement, args ...drv.Ptr) error {
 	return k.give(s, fmt.Sprintf("%s %v %v %d", name, to, from, n), func() {
 		a := k.load(args[0], from, int(n))
 		b := a
@@ -84,10 +84,10 @@ func (k fakeKernels) each(s drv.Stream, name string, to, from kernels.Type, n in
 	})
 }
 
-func ready(do elementwise) func() elementwise { return func() elementwise { return do } }
+func ready(do eachElement) func() eachElement { return func() eachElement { return do } }
 
 //go:norace
-func (do elementwise) apply(a, b []float32) {
+func (do eachElement) apply(a, b []float32) {
 	for i, v := range a {
 		a[i] = do(i, v, b[i])
 	}
@@ -105,14 +105,14 @@ func (k fakeKernels) Cast(s drv.Stream, to, from kernels.Type, n int64, dst, src
 }
 
 func (k fakeKernels) Scale(s drv.Stream, t kernels.Type, n int64, dst, src drv.Ptr, constant float32, factor drv.Ptr) error {
-	return k.each(s, "scale", t, t, n, dst, func() elementwise {
+	return k.each(s, "scale", t, t, n, dst, func() eachElement {
 		f := k.number(factor, 1)
 		return func(_ int, a, _ float32) float32 { return a * constant * f }
 	}, src)
 }
 
 func (k fakeKernels) Unscale(s drv.Stream, from kernels.Type, n int64, dst, src drv.Ptr, constant float32, factor, found drv.Ptr) error {
-	return k.each(s, "unscale", kernels.Float32, from, n, dst, func() elementwise {
+	return k.each(s, "unscale", kernels.Float32, from, n, dst, func() eachElement {
 		f := k.number(factor, 1)
 		return func(_ int, a, _ float32) float32 {
 			v := a * constant * f
@@ -146,7 +146,7 @@ func (k fakeKernels) ReLUGrad(s drv.Stream, t kernels.Type, n int64, dx, y, dy d
 }
 
 func (k fakeKernels) Dropout(s drv.Stream, t kernels.Type, n int64, y, x, key drv.Ptr, threshold uint64, scale float32, c, hw int) error {
-	return k.each(s, "dropout", t, t, n, y, func() elementwise {
+	return k.each(s, "dropout", t, t, n, y, func() eachElement {
 		drawn := binary.LittleEndian.Uint64(k.memory(key, 8))
 		return func(i int, a, _ float32) float32 {
 			if c != 0 {
@@ -161,7 +161,7 @@ func (k fakeKernels) Dropout(s drv.Stream, t kernels.Type, n int64, y, x, key dr
 }
 
 func (k fakeKernels) BiasAdd(s drv.Stream, t kernels.Type, n, c, inner int, y, x, b drv.Ptr, on bool) error {
-	return k.each(s, "bias_add", t, t, int64(n*c*inner), y, func() elementwise {
+	return k.each(s, "bias_add", t, t, int64(n*c*inner), y, func() eachElement {
 		bias := k.load(b, kernels.Float32, c)
 		return func(i int, a, _ float32) float32 { return relu(a+bias[i/inner%c], on) }
 	}, x)
@@ -616,7 +616,7 @@ func (k fakeKernels) MSE(s drv.Stream, t kernels.Type, n int64, loss, x, target,
 }
 
 func (k fakeKernels) MSEGrad(s drv.Stream, t kernels.Type, n int64, dx, x, target, dloss drv.Ptr, scale float32) error {
-	return k.each(s, "mse_grad", t, t, n, dx, func() elementwise {
+	return k.each(s, "mse_grad", t, t, n, dx, func() eachElement {
 		d := k.number(dloss, 1)
 		return func(_ int, a, b float32) float32 { return scale * d * 2 / float32(n) * (a - b) }
 	}, x, target)

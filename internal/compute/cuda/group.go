@@ -183,7 +183,7 @@ func (g *Group) adopt() error {
 				return err
 			}
 		}
-		e.fresh = nil
+		e.fresh.forget()
 		return nil
 	})
 }

@@ -23,12 +23,8 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 		if e.failed != nil {
 			return fmt.Errorf("cuda: run on %v: an earlier error has made %s unusable: %w", g, e.gpu.Name(), e.failed)
 		}
-		for i := range e.inputs {
-			if in := &e.inputs[i]; in.ints != nil {
-				if err := in.take(e.host.Inputs[i].Data, e.rows(len(in.ints))); err != nil {
-					return fmt.Errorf("%s: %w", e.gpu.Name(), err)
-				}
-			}
+		if err := e.inputs.take(e.examples); err != nil {
+			return fmt.Errorf("%s: %w", e.gpu.Name(), err)
 		}
 	}
 	fresh := g.schedules
@@ -51,9 +47,7 @@ func (g *Group) Run(ctx context.Context, hooks plan.Hooks) error {
 	}
 	for _, e := range g.members {
 		e.store.step++
-		if e.fresh = nil; e.held {
-			e.fresh = e.full
-		}
+		e.fresh.took(e.schedules.full)
 	}
 	return nil
 }

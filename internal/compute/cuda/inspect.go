@@ -22,19 +22,15 @@ func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]flo
 	switch {
 	case e.failed != nil:
 		return fmt.Errorf("cuda: inspect on %s: an earlier error has made it unusable: %w", e.gpu.Name(), e.failed)
-	case e.full == nil || e.cfg.Update != nil:
+	case e.schedules.full == nil || e.cfg.Update != nil:
 		return fmt.Errorf("cuda: inspect on %s: the program does not copy gradients to the host", e.gpu.Name())
 	}
-	for i := range e.inputs {
-		if in := &e.inputs[i]; in.ints != nil {
-			if err := in.take(e.host.Inputs[i].Data, e.rows(len(in.ints))); err != nil {
-				return err
-			}
-		}
+	if err := e.inputs.take(e.examples); err != nil {
+		return err
 	}
 	err := e.inspect(ctx, see)
 	if err == nil {
-		err = e.collect(ctx, e.full, false, plan.Hooks{})
+		err = e.collect(ctx, e.schedules.full, false, plan.Hooks{})
 	}
 	if err != nil {
 		return fmt.Errorf("cuda: inspect on %s: %w", e.gpu.Name(), e.breakOff(err))
@@ -44,9 +40,9 @@ func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]flo
 }
 
 func (e *Executor) inspect(ctx context.Context, see func(op int, results [][]float32) error) error {
-	gpu, s := e.gpu, e.full
+	gpu, s := e.gpu, e.schedules.full
 	seed, factor := e.factors()
-	e.fresh = nil
+	e.fresh.forget()
 	err := gpu.context.Do(func() error {
 		if err := e.begin(true, seed, factor); err != nil {
 			return err
@@ -105,7 +101,7 @@ func (e *Executor) read(v *plan.Value) ([]float32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pinned memory of %d bytes: %w", size, err)
 	}
-	err = errors.Join(c.CopyToHost(unsafe.Pointer(&m[0]), e.at(v), size, e.gpu.compute), c.Synchronize(e.gpu.compute))
+	err = errors.Join(c.CopyToHost(unsafe.Pointer(&m[0]), e.places.at(v), size, e.gpu.compute), c.Synchronize(e.gpu.compute))
 	if err != nil {
 		return nil, errors.Join(err, c.HostFree(m))
 	}

@@ -9,22 +9,43 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-func (l *lowering) softmax() lowered {
-	o, e := l.o, l.e
+// A losses has the launches of softmax, of losses and of their gradients.
+type losses struct {
+	gpu      *GPU
+	examples *examples
+}
+
+func (f *losses) lowerers() lowerers {
+	return lowerers{
+		plan.Softmax: f.softmax, plan.SoftmaxGrad: f.softmax,
+		plan.CrossEntropy: f.crossEntropy, plan.CrossEntropyGrad: f.crossEntropy,
+		plan.SoftCrossEntropy: f.targets, plan.SoftCrossEntropyGrad: f.targets,
+		plan.BinaryCrossEntropy: f.targets, plan.BinaryCrossEntropyGrad: f.targets,
+		plan.MSE: f.mse, plan.MSEGrad: f.mse,
+	}
+}
+
+// targets refuses losses that GPUs have no kernel for.
+func (f *losses) targets(*lowering) (lowered, error) {
+	return lowered{}, errors.New("a loss with targets (nn.SoftCrossEntropy, nn.BinaryCrossEntropy) has no kernel for GPUs; train on the CPU, or with labels and nn.CrossEntropy")
+}
+
+func (f *losses) softmax(l *lowering) (lowered, error) {
+	o := l.o
 	rows, classes, t := o.In[0].Shape[0], o.In[0].Shape[1], typeOf(o.Out[0])
 	return l.done(func() launch {
-		y, x := e.at(o.Out[0]), e.at(o.In[0])
+		y, x := l.at(o.Out[0]), l.at(o.In[0])
 		if o.Kind == plan.Softmax {
-			return func(s drv.Stream) error { return e.gpu.kernels.Softmax(s, t, rows, classes, y, x) }
+			return func(s drv.Stream) error { return f.gpu.kernels.Softmax(s, t, rows, classes, y, x) }
 		}
-		dy := e.at(o.In[1])
-		return func(s drv.Stream) error { return e.gpu.kernels.SoftmaxGrad(s, t, rows, classes, y, x, dy) }
-	})
+		dy := l.at(o.In[1])
+		return func(s drv.Stream) error { return f.gpu.kernels.SoftmaxGrad(s, t, rows, classes, y, x, dy) }
+	}), nil
 }
 
 // crossEntropy is the loss or its gradient.
-func (l *lowering) crossEntropy() (lowered, error) {
-	o, e := l.o, l.e
+func (f *losses) crossEntropy(l *lowering) (lowered, error) {
+	o := l.o
 	c := kernels.CrossEntropy{Type: typeOf(o.In[0]), Rows: o.In[0].Shape[0], Classes: o.In[0].Shape[1]}
 	workspace := func() drv.Ptr { return 0 }
 	var weights []float32
@@ -41,59 +62,41 @@ func (l *lowering) crossEntropy() (lowered, error) {
 		workspace = l.room(4 * int64(c.Rows))
 	}
 	return l.done(func() launch {
-		c.X, c.Labels, c.Workspace = e.at(o.In[0]), e.at(o.In[1]), workspace()
+		c.X, c.Labels, c.Workspace = l.at(o.In[0]), l.at(o.In[1]), workspace()
 		if o.Kind == plan.CrossEntropy {
-			c.Loss = e.at(o.Out[0])
+			c.Loss = l.at(o.Out[0])
 		} else {
-			c.DX, c.DLoss = e.at(o.Out[0]), e.at(o.In[2])
+			c.DX, c.DLoss = l.at(o.Out[0]), l.at(o.In[2])
 		}
-		return func(s drv.Stream) error { return e.gpu.kernels.CrossEntropy(s, c) }
+		return func(s drv.Stream) error { return f.gpu.kernels.CrossEntropy(s, c) }
 	}), nil
 }
 
 // mse is the loss or its gradient.
-func (l *lowering) mse() lowered {
-	o, e := l.o, l.e
+func (f *losses) mse(l *lowering) (lowered, error) {
+	o := l.o
 	n, t := int64(o.In[0].Len()), typeOf(o.In[0])
-	workspace := l.room(e.gpu.kernels.MSEWorkspace())
+	workspace := l.room(f.gpu.kernels.MSEWorkspace())
 	return l.done(func() launch {
-		x, target, out := e.at(o.In[0]), e.at(o.In[1]), e.at(o.Out[0])
+		x, target, out := l.at(o.In[0]), l.at(o.In[1]), l.at(o.Out[0])
 		if o.Kind == plan.MSE {
 			w, mode := workspace(), o.Attr.(*op.MSE).Mode
 			return func(s drv.Stream) error {
-				if there := e.exampleNumbers(o.In[0], mode); there > 0 {
-					return e.gpu.kernels.MSE(s, t, there, out, x, target, w)
+				if there := f.examples.numbers(o.In[0], mode); there > 0 {
+					return f.gpu.kernels.MSE(s, t, there, out, x, target, w)
 				}
-				return e.zero(s, out, 0, 4)
+				return f.gpu.zero(s, out, 0, 4)
 			}
 		}
-		dloss, mode := e.at(o.In[2]), o.Attr.(*op.MSEGrad).Mode
+		dloss, mode := l.at(o.In[2]), o.Attr.(*op.MSEGrad).Mode
 		return func(s drv.Stream) error {
-			there := e.exampleNumbers(o.In[0], mode)
+			there := f.examples.numbers(o.In[0], mode)
 			if there > 0 {
-				if err := e.gpu.kernels.MSEGrad(s, t, there, out, x, target, dloss, 1); err != nil {
+				if err := f.gpu.kernels.MSEGrad(s, t, there, out, x, target, dloss, 1); err != nil {
 					return err
 				}
 			}
-			return e.zero(s, out, t.Size()*there, t.Size()*n)
+			return f.gpu.zero(s, out, t.Size()*there, t.Size()*n)
 		}
-	})
-}
-
-func (l *lowering) embedding() lowered {
-	o, e := l.o, l.e
-	rows, dim, n := o.In[0].Shape[0], o.In[0].Shape[1], o.In[1].Len()
-	return l.done(func() launch {
-		to, from, y, w, ids := typeOf(o.Out[0]), typeOf(o.In[0]), e.at(o.Out[0]), e.at(o.In[0]), e.at(o.In[1])
-		return func(s drv.Stream) error { return e.gpu.kernels.Embedding(s, to, from, n, rows, dim, y, w, ids, 0) }
-	})
-}
-
-func (l *lowering) embeddingGrad() lowered {
-	o, e := l.o, l.e
-	rows, dim, n := o.Out[0].Shape[0], o.Out[0].Shape[1], o.In[0].Len()
-	return l.done(func() launch {
-		t, dw, ids, dy := typeOf(o.In[1]), e.at(o.Out[0]), e.at(o.In[0]), e.at(o.In[1])
-		return func(s drv.Stream) error { return e.gpu.kernels.EmbeddingGrad(s, t, n, rows, dim, dw, ids, dy) }
-	})
+	}), nil
 }

@@ -152,6 +152,16 @@ func (ms *mirrors) span(x []float32) (span, error) {
 	return ms.span(x)
 }
 
+// where is where x, which has a mirror already, lies on the device.
+func (ms *mirrors) where(x []float32) drv.Ptr {
+	p, err := ms.span(x)
+	if err != nil {
+		// build makes all of them.
+		panic(fmt.Sprintf("cuda: memory without a mirror: %v", err))
+	}
+	return p.mirror.device + drv.Ptr(p.from)
+}
+
 // shorten closes all mirrors but the first n.
 func (ms *mirrors) shorten(n int) error {
 	var errs []error

@@ -22,7 +22,7 @@ type clock interface {
 func (e *Executor) Profile(ctx context.Context, n int) ([]time.Duration, error) {
 	best := make([]time.Duration, len(e.plan.Ops))
 	c, ok := e.gpu.context.(clock)
-	if !ok || e.full == nil || len(e.full.segments) == 0 || e.full.segments[0].runs == 0 {
+	if !ok || e.schedules.full == nil || len(e.schedules.full.segments) == 0 || e.schedules.full.segments[0].runs == 0 {
 		return nil, fmt.Errorf("cuda: profile on %s: want a step before it", e.gpu.Name())
 	}
 	for range n {

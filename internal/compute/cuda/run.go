@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 	"github.com/paragon-train/paragon/internal/compute/plan"
@@ -23,16 +22,12 @@ func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) erro
 	if e.failed != nil {
 		return fmt.Errorf("cuda: run on %s: an earlier error has made it unusable: %w", e.gpu.Name(), e.failed)
 	}
-	s := e.full
+	s := e.schedules.full
 	if forward {
-		s, hooks = e.forward, plan.Hooks{}
+		s, hooks = e.schedules.forward, plan.Hooks{}
 	}
-	for i := range e.inputs {
-		if in := &e.inputs[i]; in.ints != nil {
-			if err := in.take(e.host.Inputs[i].Data, e.rows(len(in.ints))); err != nil {
-				return err
-			}
-		}
+	if err := e.inputs.take(e.examples); err != nil {
+		return err
 	}
 	err := e.launch(ctx, s, forward, hooks)
 	if err == nil {
@@ -62,7 +57,7 @@ func (e *Executor) breakOff(err error) error {
 
 // launch gives all of a run to the device.
 func (e *Executor) launch(ctx context.Context, s *schedule, forward bool, hooks plan.Hooks) error {
-	upload := !e.held || e.fresh == nil || e.fresh != s && e.fresh != e.full
+	upload := e.fresh.stale(s, e.schedules.full)
 	seed, factor := e.factors()
 	if err := e.gpu.context.Do(func() error { return e.begin(upload, seed, factor) }); err != nil {
 		return err
@@ -81,15 +76,15 @@ func (e *Executor) launch(ctx context.Context, s *schedule, forward bool, hooks 
 			return fmt.Errorf("segment %d of %d: %w", k, len(s.segments), err)
 		}
 	}
-	if upload && e.held {
-		e.fresh = s
+	if upload {
+		e.fresh.took(s)
 	}
 	return nil
 }
 
 // factors are what the loss's gradient is and what gradients are multiplied by at their end.
 func (e *Executor) factors() (seed, factor float32) {
-	if e.empty {
+	if e.examples.none {
 		return 0, 0
 	}
 	seed, factor = e.store.gradScale, e.store.gradScale
@@ -108,10 +103,8 @@ func (e *Executor) begin(upload bool, seed, factor float32) error {
 	if err := e.numbers.up(up, seed, factor, e.store.step, e.cfg.Stream); err != nil {
 		return err
 	}
-	for i := range e.inputs {
-		if err := e.inputs[i].up(e.gpu, up); err != nil {
-			return err
-		}
+	if err := e.inputs.up(up); err != nil {
+		return err
 	}
 	if !upload {
 		return nil
@@ -198,7 +191,7 @@ func (e *Executor) work(g *segment) error {
 	if len(g.work) == 0 {
 		return nil
 	}
-	if e.short() {
+	if e.examples.short() {
 		return launchAll(g.work, s)
 	}
 	if g.exec == 0 && g.runs == 1 && !e.cfg.Eager && !g.eager {
@@ -245,10 +238,8 @@ func launchAll(work []launch, s drv.Stream) error {
 
 // outputsDown copies the loss, the outputs and the running statistics to the host.
 func (e *Executor) outputsDown() error {
-	for _, k := range e.keptOrder {
-		if err := e.gpu.context.CopyToHost(unsafe.Pointer(&k.host[0]), k.device, k.value.Size(), e.gpu.down); err != nil {
-			return err
-		}
+	if err := e.results.down(); err != nil {
+		return err
 	}
 	if e.plan.Inference {
 		return nil
@@ -314,12 +305,8 @@ func (e *Executor) hand(ctx context.Context, g *segment, hooks plan.Hooks) error
 // drain waits until the device is at rest, after a run that was broken off. An error means that it
 // is lost.
 func (e *Executor) drain() error {
-	c, gpu := e.gpu.context, e.gpu
-	err := c.Do(func() error {
-		return errors.Join(order(c, gpu.up, e.rest[0], gpu.down), order(c, gpu.compute, e.rest[1], gpu.down), c.Record(e.rest[2], gpu.down))
-	})
-	if err != nil {
+	if err := e.gpu.context.Do(e.rest.begin); err != nil {
 		return err
 	}
-	return e.watch.wait(e.rest[2], e.cfg.Timeout)
+	return e.watch.wait(e.rest.last(), e.cfg.Timeout)
 }

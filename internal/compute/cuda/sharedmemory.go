@@ -96,34 +96,30 @@ func (s *store) back(was [2]sharedMemory) error {
 type move struct {
 	e *Executor
 
-	// full and forward are those that it had.
-	full, forward *schedule
+	// was are the schedules that it had.
+	was schedules
 }
 
 // prepareMove makes the executor's launches and schedules anew, for the memory that there is now,
 // and keeps the old schedules.
 func (e *Executor) prepareMove() (move, error) {
-	m := move{e, e.full, e.forward}
-	e.full, e.forward = nil, nil
+	m := move{e, e.schedules}
+	e.schedules = schedules{}
 	e.bind()
 	return m, e.makeSchedules()
 }
 
 // finish closes the old schedules.
 func (m move) finish() error {
-	if m.e.fresh == m.full && m.full != nil {
-		m.e.fresh = m.e.full
-	} else if m.e.fresh == m.forward && m.forward != nil {
-		m.e.fresh = m.e.forward
-	}
-	return errors.Join(m.full.close(m.e.gpu), m.forward.close(m.e.gpu))
+	m.e.fresh.replaced(m.was, m.e.schedules)
+	return m.was.close(m.e.gpu)
 }
 
 // undo goes back to the old schedules, when the memory is the old one again.
 func (m move) undo() error {
 	e := m.e
-	err := errors.Join(e.full.close(e.gpu), e.forward.close(e.gpu))
-	e.full, e.forward = m.full, m.forward
+	err := e.schedules.close(e.gpu)
+	e.schedules = m.was
 	e.bind()
 	return err
 }

@@ -14,20 +14,23 @@ import (
 func (e *Executor) tooLarge(err error, free int64) error {
 	var fault *drv.Error
 	if !errors.As(err, &fault) || !strings.HasPrefix(fault.Call, "cuMemAlloc") {
-		return err // the host's memory
+		// It was the host's memory.
+		return err
 	}
 	p := e.plan
 
 	// The scratch memory is what is known of it.
 	p.Place()
-	fixed, grows := e.ownedBytes, p.Memory.Arena+p.Memory.Inputs+p.Memory.Outputs
+	fixed, grows := e.owned.size, p.Memory.Arena+p.Memory.Inputs+p.Memory.Outputs
 	for _, v := range p.Params {
+		// Parameters of executors that share are another's.
 		if e.store != nil && len(e.store.users) > 1 {
-			break // they are another's
+			break
 		}
 		fixed += 4 * int64(v.Len())
 		if e.cfg.Type.half() {
-			fixed += 2 * int64(v.Len()) // their second form
+			// Half as much for their second form.
+			fixed += 2 * int64(v.Len())
 		}
 		if e.host.Grads != nil {
 			fixed += 4 * int64(v.Len())

@@ -32,37 +32,6 @@ func (g *GPU) Kernels() *kernels.Set {
 	return k
 }
 
-// newUpdate is the segment of Config.Update: the change, and the parameters' second forms made
-// anew.
-func (e *Executor) newUpdate() *segment {
-	pieces := e.pieces()
-	g := &segment{work: []launch{func(s drv.Stream) error { return e.cfg.Update(s, pieces, e.numbers.found()) }}}
-	for _, from := range e.full.segments {
-		if t := from.packs; t != nil {
-			g.work = append(g.work, func(s drv.Stream) error { return e.gpu.kernels.Pack(s, t) })
-		}
-	}
-	return g
-}
-
-// pieces joins parameters whose values lie to each other as their gradients do.
-func (e *Executor) pieces() []Piece {
-	var out []Piece
-	for i := range e.plan.Params {
-		p := Piece{e.where(&e.store.params, e.host.Params[i]), e.where(&e.store.grads, e.host.Grads[i]), int64(len(e.host.Params[i]))}
-		if k := len(out) - 1; k >= 0 {
-			last := &out[k]
-			gap := int64(p.Params-last.Params) - 4*last.N
-			if gap >= 0 && gap < 64 && p.Grads-last.Grads == p.Params-last.Params {
-				last.N = int64(p.Params-last.Params)/4 + p.N
-				continue
-			}
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
 // Fetch brings the parameters of an executor with a Config.Update back to the host's memory.
 func (e *Executor) Fetch() error {
 	var spans []span
@@ -79,10 +48,10 @@ func (e *Executor) Fetch() error {
 		for _, p := range spans {
 			errs = append(errs, p.down(e.gpu.down))
 		}
-		return errors.Join(append(errs, e.gpu.context.Record(e.rest[2], e.gpu.down))...)
+		return errors.Join(append(errs, e.rest.down())...)
 	})
 	if err == nil {
-		err = e.watch.wait(e.rest[2], e.cfg.Timeout)
+		err = e.watch.wait(e.rest.last(), e.cfg.Timeout)
 	}
 	if err != nil {
 		return fmt.Errorf("cuda: fetch parameters from %s: %w", e.gpu.Name(), err)
