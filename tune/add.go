@@ -23,11 +23,11 @@ func (s *Study) AddTrial(t Trial) (int, error) {
 
 // addTrial is AddTrial. The study's mutex is held.
 func (s *Study) addTrial(t Trial) (int, error) {
-	number := len(s.l.trials)
+	number := len(s.l.view.trials)
 	if err := s.rec.broken(); err != nil {
 		return 0, err
 	}
-	params, err := s.l.checkAdded(number, t)
+	params, err := s.l.view.checkAdded(number, t)
 	if err != nil {
 		return 0, fmt.Errorf("tune: add trial %d: %w", number, err)
 	}
@@ -56,25 +56,25 @@ func (s *Study) addTrial(t Trial) (int, error) {
 
 // checkAdded says why a trial that was run elsewhere cannot be added with a number, and returns its
 // full parameters.
-func (l *ledger) checkAdded(number int, t Trial) (Params, error) {
-	if fixed, origin := l.plan.fixed(number); origin != FromSuggester || fixed.Len() > 0 {
+func (v *standings) checkAdded(number int, t Trial) (Params, error) {
+	if fixed, origin := v.plan.fixed(number); origin != FromSuggester || fixed.Len() > 0 {
 		return Params{}, fmt.Errorf("the study has points, defaults or a grid to try (%v): add trials to a study without them", fixed)
 	}
-	if l.cfg.Fidelity != nil {
+	if v.cfg.Fidelity != nil {
 		return Params{}, fmt.Errorf("the study has a Fidelity, whose levels are its steps: add trials to a study without one")
 	}
 	if t.State != Completed && t.State != Pruned && t.State != Failed {
 		return Params{}, fmt.Errorf("its state is %q, want %s, %s or %s", t.State, Completed, Pruned, Failed)
 	}
-	params, err := l.cfg.Space.Fill(t.Params, func(p Param, _ Params) (any, error) {
+	params, err := v.cfg.Space.Fill(t.Params, func(p Param, _ Params) (any, error) {
 		return nil, fmt.Errorf("parameter %q is missing: there are %v", p.Name, t.Params)
 	})
 	if err != nil {
 		return Params{}, err
 	}
-	judged, err := l.goals.check(t.Reports)
+	judged, err := v.goals.check(t.Reports)
 	if err == nil && !judged && t.State != Failed {
-		err = fmt.Errorf("no report has %s: want one with the metrics of all objectives and constraints: %w", orNone(l.goals.names()), ErrNoMetric)
+		err = fmt.Errorf("no report has %s: want one with the metrics of all objectives and constraints: %w", orNone(v.goals.names()), ErrNoMetric)
 	}
 	return params, err
 }

@@ -14,7 +14,7 @@ func (l *ledger) situation(e *Event) jobs.AllocationRequest {
 	s := jobs.AllocationRequest{Cause: e.Rule, Nodes: e.Nodes, Jobs: slices.Clone(e.Jobs)}
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
-		t := l.trials[j.Trial]
+		t := l.view.trials[j.Trial]
 		if j.Profile == "" {
 			j.Profile = t.run.profile
 		}
@@ -30,14 +30,14 @@ func (l *ledger) allocate(e *Event) ([]jobs.Share, error) {
 		return nil, fmt.Errorf("event %d: divides nodes among trials, which %T does not", e.Seq, l.scheduler)
 	}
 	for i, j := range e.Jobs {
-		if t := l.Trial(j.Trial); t == nil || !t.run.active || i > 0 && j.Trial <= e.Jobs[i-1].Trial {
+		if t := l.view.Trial(j.Trial); t == nil || !t.run.active || i > 0 && j.Trial <= e.Jobs[i-1].Trial {
 			return nil, fmt.Errorf("event %d: divides nodes among trial %d, which is not running", e.Seq, j.Trial)
 		}
 	}
 	s := l.situation(e)
 	shares := e.Shares
 	if l.cfg.logged == nil {
-		shares = a.Allocate(l, s)
+		shares = a.Allocate(l.view, s)
 	}
 	if err := s.Check(shares); err != nil {
 		return nil, fmt.Errorf("event %d: %T.Allocate: %w", e.Seq, l.scheduler, err)
@@ -48,7 +48,7 @@ func (l *ledger) allocate(e *Event) ([]jobs.Share, error) {
 // share applies the decision of an event.
 func (l *ledger) share(e *Event) {
 	for i, x := range e.Shares {
-		t, j := l.trials[x.Trial], e.Jobs[i]
+		t, j := l.view.trials[x.Trial], e.Jobs[i]
 		if j.Profile != "" {
 			t.run.profile = j.Profile
 			// A profile that cannot be read is shown as nothing.

@@ -30,7 +30,7 @@ func (l *ledger) applyEvent(e *Event, all bool) error {
 			return err
 		}
 	}
-	if err := l.step(e); err != nil {
+	if err := l.view.step(e); err != nil {
 		return err
 	}
 	switch e.Kind {
@@ -51,7 +51,7 @@ func (l *ledger) applyEvent(e *Event, all bool) error {
 	case EventEnd:
 		return l.foldEnd(e)
 	case EventExhausted:
-		l.stops.exhaust(e)
+		l.view.stops.exhaust(e)
 	case EventHalt:
 		l.halt(e)
 	case EventRequeue:
@@ -90,7 +90,7 @@ func said(b []byte) string {
 }
 
 func (l *ledger) foldEnd(e *Event) error {
-	t := l.Trial(e.Trial)
+	t := l.view.Trial(e.Trial)
 	if t == nil {
 		return fmt.Errorf("event %d: end of trial %d, which does not exist", e.Seq, e.Trial)
 	}
@@ -122,7 +122,7 @@ func (l *ledger) derive(e *Event) error {
 	next, err := l.next()
 	switch {
 	case errors.Is(err, errUnused):
-		next = Event{Kind: EventStart, New: true, Trial: len(l.trials)}
+		next = Event{Kind: EventStart, New: true, Trial: len(l.view.trials)}
 	case err != nil:
 		next = Event{Kind: EventKind(err.Error())}
 	}

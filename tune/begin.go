@@ -10,26 +10,26 @@ import (
 // next returns the next event for a free slot: a start, or that there are no more new trials. It
 // returns ErrWait or ErrDone if there is none. It changes nothing.
 func (l *ledger) next() (Event, error) {
-	if l.stops.halted != "" {
+	if l.view.stops.halted != "" {
 		return Event{}, ErrDone
 	}
 	for _, n := range l.queue.numbers {
-		if t := l.trials[n]; !t.run.active {
+		if t := l.view.trials[n]; !t.run.active {
 			return l.again(t, t.Rule), nil
 		}
 	}
-	pick := l.scheduler.Next(l)
+	pick := l.scheduler.Next(l.view)
 	switch pick.Kind {
 	case ChoosePaused:
-		t := l.Trial(pick.Trial)
+		t := l.view.Trial(pick.Trial)
 		if t == nil || t.State != Paused {
-			return Event{}, fmt.Errorf("tune: %T.Next chose trial %d of %d, which is not paused", l.scheduler, pick.Trial, len(l.trials))
+			return Event{}, fmt.Errorf("tune: %T.Next chose trial %d of %d, which is not paused", l.scheduler, pick.Trial, len(l.view.trials))
 		}
 		if !t.run.active { // its last attempt may be ending
 			return l.again(t, pick.Rule), nil
 		}
 	case ChooseNew:
-		if l.stops.exhausted {
+		if l.view.stops.exhausted {
 			break
 		}
 		e, err := l.propose(pick)
@@ -59,11 +59,11 @@ func (l *ledger) again(t *Trial, rule string) Event {
 
 // propose is the start of a new trial.
 func (l *ledger) propose(pick TrialChoice) (e Event, err error) {
-	number := len(l.trials)
-	if l.stops.failedOnly || l.plan.total >= 0 && number >= l.plan.total {
+	number := len(l.view.trials)
+	if l.view.stops.failedOnly || l.view.plan.total >= 0 && number >= l.view.plan.total {
 		return Event{Kind: EventExhausted}, nil
 	}
-	fixed, origin := l.plan.fixed(number)
+	fixed, origin := l.view.plan.fixed(number)
 	defer func() {
 		// A panic in a function of the user, in the space or in the suggester, must not end
 		// the program.
@@ -74,7 +74,7 @@ func (l *ledger) propose(pick TrialChoice) (e Event, err error) {
 	var p Params
 	if origin == FromDefault {
 		p = fixed
-	} else if p, err = l.suggester.Suggest(l, number, newRand(l.cfg.Seed, streamSuggest, uint64(number))); err != nil {
+	} else if p, err = l.suggester.Suggest(l.view, number, newRand(l.cfg.Seed, streamSuggest, uint64(number))); err != nil {
 		switch {
 		case errors.Is(err, ErrExhausted):
 			return Event{Kind: EventExhausted}, nil
@@ -104,15 +104,15 @@ func (l *ledger) propose(pick TrialChoice) (e Event, err error) {
 func (l *ledger) begin(e *Event) error {
 	var t *Trial
 	if e.New {
-		if e.Trial != len(l.trials) || e.Attempt != 1 {
-			return fmt.Errorf("event %d: starts new trial %d attempt %d: want trial %d attempt 1", e.Seq, e.Trial, e.Attempt, len(l.trials))
+		if e.Trial != len(l.view.trials) || e.Attempt != 1 {
+			return fmt.Errorf("event %d: starts new trial %d attempt %d: want trial %d attempt 1", e.Seq, e.Trial, e.Attempt, len(l.view.trials))
 		}
 		t = &Trial{Number: e.Trial, Params: e.Params, Origin: e.Origin, Best: -1, Seed: trialSeed(l.cfg.Seed, e.Trial), StartedAt: e.At}
 		t.run.restore = checkpoints.None(e.Trial)
-		l.trials = append(l.trials, t)
+		l.view.trials = append(l.view.trials, t)
 		l.hash.start(e)
 	} else {
-		if t = l.Trial(e.Trial); t == nil || t.run.active || e.Attempt != t.Attempts+1 || t.State != Paused && t.State != Pending {
+		if t = l.view.Trial(e.Trial); t == nil || t.run.active || e.Attempt != t.Attempts+1 || t.State != Paused && t.State != Pending {
 			return fmt.Errorf("event %d: starts trial %d attempt %d, which cannot start in its state", e.Seq, e.Trial, e.Attempt)
 		}
 		if t.State == Paused { // chosen by the scheduler: a decision
@@ -123,7 +123,7 @@ func (l *ledger) begin(e *Event) error {
 			t.Params = e.Params
 		}
 	}
-	l.setState(t, Running)
+	l.view.setState(t, Running)
 	t.Attempts = e.Attempt
 	t.Location = e.Location
 	t.Rule, t.Placement = "", nil
@@ -135,6 +135,6 @@ func (l *ledger) begin(e *Event) error {
 	t.run.active, t.run.told, t.run.changed, t.run.cut = true, "", false, false
 	t.run.since, t.run.before = e.At, t.Elapsed
 	l.active++
-	l.scheduler.Started(l, t.Number)
+	l.scheduler.Started(l.view, t.Number)
 	return nil
 }

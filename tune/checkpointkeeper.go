@@ -82,7 +82,7 @@ func (c *checkpointKeeper) prepare(where string, name checkpoints.Name) (path st
 	if err := c.rec.broken(); err != nil {
 		return "", false, err
 	}
-	t := c.l.Trial(name.Trial)
+	t := c.l.view.Trial(name.Trial)
 	switch {
 	case t == nil || !t.run.active || t.Attempts != name.Attempt:
 		return "", false, fmt.Errorf("%s: attempt %d has ended: %w", where, name.Attempt, ErrStop)
@@ -99,7 +99,7 @@ func (c *checkpointKeeper) prepare(where string, name checkpoints.Name) (path st
 // event to wait for; 0: none. The study's mutex is held.
 func (c *checkpointKeeper) keep(where, path string, saved checkpoints.Saved) (seq uint64, err error) {
 	name := saved.Name
-	t := c.l.trials[name.Trial]
+	t := c.l.view.trials[name.Trial]
 	if !t.run.active || t.Attempts != name.Attempt || t.run.told == Exploit {
 		return 0, errors.Join(fmt.Errorf("%s: attempt %d has ended: %w", where, name.Attempt, ErrStop), os.RemoveAll(path))
 	}
@@ -143,12 +143,12 @@ func (c *checkpointKeeper) addTo(report *Event) error {
 // collect removes unneeded checkpoints: those from before an exploit at once, others when the
 // budget is exceeded. The study's mutex is held.
 func (c *checkpointKeeper) collect() {
-	over := c.budget > 0 && c.l.kept > c.budget
-	if len(c.l.stale) == 0 && !over {
+	over := c.budget > 0 && c.l.storage.bytes > c.budget
+	if len(c.l.storage.stale) == 0 && !over {
 		return
 	}
-	needed := c.l.trials.needed()
-	for _, saved := range slices.Clone(c.l.stale) {
+	needed := c.l.view.trials.needed()
+	for _, saved := range slices.Clone(c.l.storage.stale) {
 		if !needed[saved.Name] {
 			// The recorder keeps an error.
 			_ = c.drop(saved)
@@ -157,16 +157,16 @@ func (c *checkpointKeeper) collect() {
 	if c.budget == 0 {
 		return
 	}
-	for _, saved := range c.l.victims(needed) {
-		if c.l.kept <= c.budget {
+	for _, saved := range c.l.view.victims(needed) {
+		if c.l.storage.bytes <= c.budget {
 			return
 		}
 		_ = c.drop(saved)
 	}
-	if c.l.kept > c.budget && !c.overBudget {
+	if c.l.storage.bytes > c.budget && !c.overBudget {
 		c.overBudget = true
 		c.logger.Warn("tune: checkpoints exceed their budget, and all of them are still needed", "study", c.rec.study,
-			"bytes", c.l.kept, "budget", c.budget)
+			"bytes", c.l.storage.bytes, "budget", c.budget)
 	}
 }
 

@@ -60,16 +60,16 @@ func legible(d time.Duration) time.Duration {
 func (l *ledger) need(e *Event) (need time.Duration, what string) {
 	if e.New {
 		if s, ok := l.suggester.(Timed); ok {
-			if d, ok := s.Takes(l, e.Params); ok {
+			if d, ok := s.Takes(l.view, e.Params); ok {
 				return d, "such a trial takes"
 			}
 		}
-		return l.trials.trialTime(l.elapsed), "a trial takes"
+		return l.view.trials.trialTime(l.view.elapsed), "a trial takes"
 	}
-	t := l.trials[e.Trial]
+	t := l.view.trials[e.Trial]
 	last, ok := t.Last()
 	if !ok {
-		return l.trials.firstReportTime(), "its first report takes"
+		return l.view.trials.firstReportTime(), "its first report takes"
 	}
 	// A run begins anew, and takes longer at a higher level.
 	if f := l.cfg.Fidelity; f != nil {
@@ -89,10 +89,10 @@ func (l *ledger) need(e *Event) (need time.Duration, what string) {
 	}
 	next := 0
 	if s, ok := l.scheduler.(Staged); ok {
-		next = s.NextStep(l, t.Number)
+		next = s.NextStep(l.view, t.Number)
 	}
 	if next <= last.Step {
-		next = l.trials.rungAfter(last.Step)
+		next = l.view.trials.rungAfter(last.Step)
 	}
 	return time.Duration(float64(max(next-from, 1)) * step), fmt.Sprintf("step %d takes", next)
 }

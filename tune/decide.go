@@ -24,23 +24,23 @@ func (l *ledger) judge(e *Event) error {
 
 // record adds a report to its trial. The first report determines the metric if the config does not.
 func (l *ledger) record(e *Event) error {
-	t := l.Trial(e.Trial)
+	t := l.view.Trial(e.Trial)
 	if t == nil || !t.run.active || e.Attempt != t.Attempts {
 		return fmt.Errorf("event %d: report of trial %d attempt %d, which is not running", e.Seq, e.Trial, e.Attempt)
 	}
 	if last, ok := t.LastStep(); ok && e.Step <= last {
 		return fmt.Errorf("event %d: report of trial %d at step %d after step %d", e.Seq, e.Trial, e.Step, last)
 	}
-	if l.goals.metric == "" {
-		metric, mode, err := l.goals.choice(e.Metrics)
+	if l.view.goals.metric == "" {
+		metric, mode, err := l.view.goals.choice(e.Metrics)
 		if err != nil {
 			return err
 		}
-		l.goals.metric, l.goals.mode = metric, mode
+		l.view.goals.metric, l.view.goals.mode = metric, mode
 	}
 	t.clock(e)
-	value, ok := e.Metrics.Get(l.goals.metric)
-	if ok && l.goals.lacks(e.Metrics) != "" {
+	value, ok := e.Metrics.Get(l.view.goals.metric)
+	if ok && l.view.goals.lacks(e.Metrics) != "" {
 		value, ok = math.NaN(), false
 	}
 	r := Report{Step: e.Step, Value: value, Metrics: e.Metrics, Seq: e.Seq, Attempt: e.Attempt, Elapsed: t.Elapsed, At: e.At, Action: Unjudged}
@@ -54,17 +54,17 @@ func (l *ledger) record(e *Event) error {
 			return err
 		}
 	}
-	if ok && isFinite(value) && r.Step >= l.cfg.topStep() && (t.Best < 0 || l.goals.outranks(&r, &t.Reports[t.Best])) {
+	if ok && isFinite(value) && r.Step >= l.cfg.topStep() && (t.Best < 0 || l.view.goals.outranks(&r, &t.Reports[t.Best])) {
 		t.Best = len(t.Reports) - 1
 	}
-	l.noteBest(t, false)
+	l.view.noteBest(t, false)
 	return nil
 }
 
 // decide asks pruners and the scheduler about the newest report of a trial, unless the decision is
 // from the log. The second result is the rule of a pruner that ends the study.
 func (l *ledger) decide(e *Event) (Decision, string) {
-	t := l.trials[e.Trial]
+	t := l.view.trials[e.Trial]
 	r := t.Reports[len(t.Reports)-1]
 	if t.Origin == FromElsewhere {
 		return elsewhere(e.Decision), ""
@@ -79,7 +79,7 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	own := Go()
 	// All pruners are asked, since they may keep caches.
 	for _, s := range l.cfg.Pruners {
-		halt := s.Prune(l, t.Number)
+		halt := s.Prune(l.view, t.Number)
 		if halt.StopAll && enough == "" {
 			enough = halt.Rule
 			if enough == "" {
@@ -98,10 +98,10 @@ func (l *ledger) decide(e *Event) (Decision, string) {
 	if own.Action != Continue {
 		return l.cfg.Fidelity.levelled(t, own), enough
 	}
-	if name, value := l.goals.diverged(&r); name != "" && !l.cfg.KeepDiverged {
+	if name, value := l.view.goals.diverged(&r); name != "" && !l.cfg.KeepDiverged {
 		return Decision{Action: Stop, Rule: fmt.Sprintf("diverged: %s is %v", name, value), Value: r.Value, Cutoff: math.NaN()}, enough
 	}
-	d := l.scheduler.Reported(l, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step), uint64(len(t.Changes))))
+	d := l.scheduler.Reported(l.view, t.Number, newRand(l.cfg.Seed, streamDecide, uint64(t.Number), uint64(e.Step), uint64(len(t.Changes))))
 	return l.cfg.Fidelity.levelled(t, l.tidy(t, d)), enough
 }
 
@@ -126,7 +126,7 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 	}
 	others := make([]TrialDecision, 0, len(d.Others))
 	for _, o := range d.Others {
-		u := l.Trial(o.Trial)
+		u := l.view.Trial(o.Trial)
 		if u == nil || u == t || u.State.Final() {
 			continue
 		}
@@ -151,7 +151,7 @@ func (l *ledger) tidy(t *Trial, d Decision) Decision {
 
 // exploitable turns an impossible exploit into Continue, and fills in the parameters of others.
 func (l *ledger) exploitable(t *Trial, rule string, donor int, p Params) (Action, string, int, Params) {
-	u := l.Trial(donor)
+	u := l.view.Trial(donor)
 	switch {
 	case l.cfg.Fidelity != nil:
 		return Continue, fmt.Sprintf("%s: no exploit: a trial begins anew at each fidelity", rule), 0, Params{}
@@ -167,7 +167,7 @@ func (l *ledger) exploitable(t *Trial, rule string, donor int, p Params) (Action
 
 // obey carries out the decision about a report.
 func (l *ledger) obey(e *Event, enough string) {
-	t, d := l.trials[e.Trial], &e.Decision
+	t, d := l.view.trials[e.Trial], &e.Decision
 	l.hash.report(e)
 	r := &t.Reports[len(t.Reports)-1]
 	if r.judged() {
@@ -176,10 +176,10 @@ func (l *ledger) obey(e *Event, enough string) {
 	t.run.order = nil
 	l.tell(t, d.Action, d.Rule, d.Donor, d.Params)
 	for _, o := range d.Others {
-		l.order(l.trials[o.Trial], o)
+		l.order(l.view.trials[o.Trial], o)
 	}
-	if enough != "" && l.stops.enough == "" {
-		l.stops.enough = enough
+	if enough != "" && l.view.stops.enough == "" {
+		l.view.stops.enough = enough
 	}
 }
 
@@ -195,7 +195,7 @@ func (l *ledger) tell(t *Trial, a Action, rule string, donor int, p Params) {
 	case Complete:
 		l.end(t, Completed, rule)
 	case Pause:
-		l.setState(t, Paused)
+		l.view.setState(t, Paused)
 		t.Rule = rule
 	case Exploit:
 		l.exploit(t, rule, donor, p)
@@ -218,7 +218,7 @@ func (l *ledger) order(t *Trial, o TrialDecision) {
 			l.end(t, Completed, o.Rule)
 		case Pause:
 			l.queue.remove(t.Number)
-			l.setState(t, Paused)
+			l.view.setState(t, Paused)
 			t.Rule = o.Rule
 		case GoOn:
 			t.Rule = o.Rule
@@ -234,7 +234,7 @@ func (l *ledger) order(t *Trial, o TrialDecision) {
 func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	restore := checkpoints.None(t.Number)
 	// An earlier order of the same decision may have taken the donor's checkpoints.
-	if kept := l.trials[donor].Checkpoints; len(kept) > 0 {
+	if kept := l.view.trials[donor].Checkpoints; len(kept) > 0 {
 		restore = kept[len(kept)-1].name(donor)
 	}
 	from := restore.Step
@@ -245,17 +245,15 @@ func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	t.Changes = append(t.Changes, Change{Step: at, Donor: donor, DonorStep: from, Before: t.Params})
 	t.Params, t.Rule = p, rule
 	t.run.restore, t.run.changed = restore, true
-	for _, c := range t.Checkpoints {
-		l.stale = append(l.stale, c.saved(t.Number))
-	}
+	l.storage.outdate(t)
 	t.Checkpoints = nil
 	n, _ := t.find(from + 1)
 	t.Reports = t.Reports[:n:n]
 	t.Best = -1
 	for i := range t.Reports {
-		if r := &t.Reports[i]; r.judged() && isFinite(r.Value) && (t.Best < 0 || l.goals.outranks(r, &t.Reports[t.Best])) {
+		if r := &t.Reports[i]; r.judged() && isFinite(r.Value) && (t.Best < 0 || l.view.goals.outranks(r, &t.Reports[t.Best])) {
 			t.Best = i
 		}
 	}
-	l.noteBest(t, true)
+	l.view.noteBest(t, true)
 }

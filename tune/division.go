@@ -258,7 +258,7 @@ type attemptShare struct {
 func (s *Study) dividing() []int {
 	s.rec.mu.Lock()
 	defer s.rec.mu.Unlock()
-	return s.l.trials.dividing()
+	return s.l.view.trials.dividing()
 }
 
 // divideNodes makes one decision of the allocator, and returns it when it is on the disk. Some
@@ -267,7 +267,7 @@ func (s *Study) divideNodes(cause string, nodes []jobs.NodeSlots, states map[int
 	s.rec.mu.Lock()
 	e, attempts := s.l.division(states)
 	e.Rule, e.Nodes = clip(cause), nodes
-	if len(e.Jobs) == 0 || s.l.stops.halted != "" {
+	if len(e.Jobs) == 0 || s.l.view.stops.halted != "" {
 		s.rec.mu.Unlock()
 		return nil, nil
 	}
@@ -295,8 +295,8 @@ func (s *Study) divideNodes(cause string, nodes []jobs.NodeSlots, states map[int
 // ledger knows without the event is left out of it.
 func (l *ledger) division(states map[int]jobs.State) (e Event, attempts []int) {
 	e.Kind = EventAllocate
-	for _, n := range l.trials.dividing() {
-		j, t := states[n], l.trials[n]
+	for _, n := range l.view.trials.dividing() {
+		j, t := states[n], l.view.trials[n]
 		if j.Trial = n; j.Profile == t.run.profile {
 			j.Profile = ""
 		}

@@ -277,7 +277,7 @@ func (f *Fidelity) levelled(t *Trial, d Decision) Decision {
 // note keeps what a run reported until it ends: its last report with all of the study's metrics is
 // its result. The study's mutex is held.
 func (s *Study) note(number int, m Metrics) {
-	if _, ok := m.Get(s.l.goals.metric); (ok || s.l.goals.metric == "") && s.l.goals.lacks(m) == "" {
+	if _, ok := m.Get(s.l.view.goals.metric); (ok || s.l.view.goals.metric == "") && s.l.view.goals.lacks(m) == "" {
 		s.noted[number] = m
 	}
 }

@@ -14,19 +14,19 @@ const noReport = trialjob.NoReport
 // judgeEnd completes the event of an end: an attempt that returned without a report has
 // failed, and a failure is retried or not.
 func (l *ledger) judgeEnd(e *Event) {
-	t := l.trials[e.Trial]
+	t := l.view.trials[e.Trial]
 	if e.Outcome == Returned && t.run.told == "" && !t.hasReported(l.cfg.Fidelity) {
 		e.Outcome, e.Failure = Broke, UserCode
 		if len(t.Reports) == 0 || l.cfg.Fidelity != nil {
 			e.Error = noReport
 		} else {
-			e.Error = fmt.Sprintf("it returned without a report of %q", l.goals.metric)
+			e.Error = fmt.Sprintf("it returned without a report of %q", l.view.goals.metric)
 		}
 	}
 	if t.run.told != "" && e.Outcome != Interrupted {
 		e.Outcome, e.Failure = Obeyed, ""
 	}
-	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.stops.halted == "" && t.Origin != FromElsewhere
+	e.Retry = e.Outcome == Broke && t.Failures[e.Failure] < l.cfg.Retries.budget(e.Failure) && l.view.stops.halted == "" && t.Origin != FromElsewhere
 }
 
 // clock takes note of how long a trial has trained by an event of its attempt.
@@ -47,7 +47,7 @@ func (t *Trial) hasResult() bool {
 
 // finish applies an end.
 func (l *ledger) finish(e *Event) error {
-	t := l.Trial(e.Trial)
+	t := l.view.Trial(e.Trial)
 	if t == nil || !t.run.active || e.Attempt != t.Attempts {
 		return fmt.Errorf("event %d: end of trial %d attempt %d, which is not running", e.Seq, e.Trial, e.Attempt)
 	}
@@ -90,8 +90,8 @@ func (l *ledger) finish(e *Event) error {
 
 // halt ends the study: trials that run or wait are stopped, paused ones stay.
 func (l *ledger) halt(e *Event) {
-	l.stops.halt(e)
-	for _, t := range l.trials {
+	l.view.stops.halt(e)
+	for _, t := range l.view.trials {
 		if t.State == Running || t.State == Pending {
 			if t.run.active {
 				t.run.told = Stop
@@ -104,26 +104,26 @@ func (l *ledger) halt(e *Event) {
 // open begins a new process: the attempts of the previous process are lost, and only the current
 // config ends the study.
 func (l *ledger) open() {
-	for _, t := range l.trials {
+	for _, t := range l.view.trials {
 		if t.run.active {
 			t.run.active, t.run.told = false, ""
 			l.active--
 		}
 	}
-	l.stops.resume()
+	l.view.stops.resume()
 }
 
 // requeue queues trials again, ahead of those in the queue, since they ran before.
 func (l *ledger) requeue(e *Event) error {
 	for _, n := range e.Trials {
-		if t := l.Trial(n); t != nil {
+		if t := l.view.Trial(n); t != nil {
 			l.queue.remove(t.Number)
 		}
 	}
 	defer l.queue.ahead()()
-	l.stops.failedOnly = l.stops.failedOnly || e.Rule == string(ErroredOnly)
+	l.view.stops.failedOnly = l.view.stops.failedOnly || e.Rule == string(ErroredOnly)
 	for _, n := range e.Trials {
-		t := l.Trial(n)
+		t := l.view.Trial(n)
 		if t == nil || t.run.active || t.State == Completed || t.State == Pruned {
 			return fmt.Errorf("event %d: requeues trial %d, which is running or has finished", e.Seq, n)
 		}
@@ -143,14 +143,14 @@ func (l *ledger) noStart(e *Event) error {
 	if e.Kind == EventAbandon {
 		return l.abandon(e)
 	}
-	l.stops.exhaust(e)
+	l.view.stops.exhaust(e)
 	return nil
 }
 
 // abandon stops trials without a running attempt.
 func (l *ledger) abandon(e *Event) error {
 	for _, n := range e.Trials {
-		t := l.Trial(n)
+		t := l.view.Trial(n)
 		if t == nil || t.run.active || t.State.Final() {
 			return fmt.Errorf("event %d: abandons trial %d, which is running or has finished", e.Seq, n)
 		}
@@ -161,7 +161,7 @@ func (l *ledger) abandon(e *Event) error {
 
 // keep applies a checkpoint.
 func (l *ledger) keep(e *Event) error {
-	t := l.Trial(e.Trial)
+	t := l.view.Trial(e.Trial)
 	if t == nil || e.Bytes < 0 {
 		return fmt.Errorf("event %d: checkpoint of trial %d, which does not exist", e.Seq, e.Trial)
 	}
@@ -171,22 +171,21 @@ func (l *ledger) keep(e *Event) error {
 		return fmt.Errorf("event %d: checkpoint of trial %d step %d, which exists already", e.Seq, e.Trial, e.Step)
 	}
 	t.Checkpoints = slices.Insert(t.Checkpoints, i, c)
-	l.kept += e.Bytes
+	l.storage.bytes += e.Bytes
 	t.run.restore = c.name(t.Number)
 	return nil
 }
 
 // drop applies the removal or loss of a checkpoint.
 func (l *ledger) drop(e *Event) error {
-	t := l.Trial(e.Trial)
+	t := l.view.Trial(e.Trial)
 	if t == nil {
 		return fmt.Errorf("event %d: drops a checkpoint of trial %d, which does not exist", e.Seq, e.Trial)
 	}
 	gone := checkpoints.Name{Trial: t.Number, Step: e.Step, Attempt: e.Attempt}
 	t.Checkpoints = slices.DeleteFunc(t.Checkpoints, func(c Checkpoint) bool { return c.name(t.Number) == gone })
-	l.stale = slices.DeleteFunc(l.stale, func(s checkpoints.Saved) bool { return s.Name == gone })
-	l.kept -= e.Bytes
-	for _, u := range l.trials {
+	l.storage.remove(gone, e.Bytes)
+	for _, u := range l.view.trials {
 		if u.run.restore != gone {
 			continue
 		}

@@ -11,35 +11,35 @@ import (
 const maxMissed = 12
 
 // missed says for people what the deadline kept from being done; "" is nothing.
-func (l *ledger) missed() string {
+func (v *standings) missed() string {
 	var stopped, left []int
-	for _, t := range l.trials {
+	for _, t := range v.trials {
 		switch {
 		case t.State != Stopped || !strings.HasPrefix(t.Rule, deadlineRule):
-		case t.Rule == l.stops.halted:
+		case t.Rule == v.stops.halted:
 			stopped = append(stopped, t.Number)
 		default:
 			left = append(left, t.Number)
 		}
 	}
-	halted := strings.HasPrefix(l.stops.halted, deadlineRule)
-	deadline := l.stops.halted
+	halted := strings.HasPrefix(v.stops.halted, deadlineRule)
+	deadline := v.stops.halted
 	var parts []string
 	why := ""
-	if before, after, ok := strings.Cut(l.stops.noMore, ": "); ok {
+	if before, after, ok := strings.Cut(v.stops.noMore, ": "); ok {
 		deadline, why = before, " ("+after+")"
 	}
-	n := l.plan.total - len(l.trials)
+	n := v.plan.total - len(v.trials)
 	switch {
-	case !halted && l.stops.noMore == "" || halted && l.stops.exhausted && l.stops.noMore == "" || n == 0:
+	case !halted && v.stops.noMore == "" || halted && v.stops.exhausted && v.stops.noMore == "" || n == 0:
 	case n < 0:
 		parts = append(parts, "no further trials were started"+why)
 	default:
-		parts = append(parts, fmt.Sprintf("%d of %s %s not started%s", n, plural.Of(l.plan.total, "trial"), were(n), why))
+		parts = append(parts, fmt.Sprintf("%d of %s %s not started%s", n, plural.Of(v.plan.total, "trial"), were(n), why))
 	}
 	if len(left) > 0 {
 		if deadline == "" || !strings.HasPrefix(deadline, deadlineRule) {
-			deadline, _, _ = strings.Cut(l.trials[left[0]].Rule, ": ")
+			deadline, _, _ = strings.Cut(v.trials[left[0]].Rule, ": ")
 		}
 		parts = append(parts, trialsText(left)+" "+were(len(left))+" not continued")
 	}

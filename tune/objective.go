@@ -123,45 +123,6 @@ func (c *Config) validateGoals(all *fieldErrors) {
 // several says whether there is more than one objective.
 func (c *Config) several() bool { return len(c.Objectives) > 0 }
 
-// Objectives implements View.
-func (l *ledger) Objectives() []Objective { return l.goals.all() }
-
-// Constraints implements View.
-func (l *ledger) Constraints() []Constraint { return l.cfg.Constraints }
-
-// ranked is the report by which a trial is ranked.
-func (c *Config) ranked(t *Trial) (Report, bool) {
-	if c.several() || c.Scope == LastReport {
-		r, ok := t.Last()
-		if ok && r.Step < c.topStep() { // only the highest fidelity counts
-			return Report{}, false
-		}
-		return r, ok
-	}
-	if t.Best < 0 || t.Best >= len(t.Reports) {
-		return Report{}, false
-	}
-	return t.Reports[t.Best], true
-}
-
-// Values implements View.
-func (l *ledger) Values(t *Trial) []float64 {
-	r, ok := l.cfg.ranked(t)
-	if !ok {
-		return nil
-	}
-	return l.goals.values(&r)
-}
-
-// Violation implements View.
-func (l *ledger) Violation(t *Trial) float64 {
-	r, ok := l.cfg.ranked(t)
-	if !ok {
-		return math.NaN()
-	}
-	return violation(l.cfg.Constraints, r.Metrics)
-}
-
 // violation is the sum of the constraints' violations by a report's metrics.
 func violation(constraints []Constraint, m Metrics) float64 {
 	sum := 0.0
@@ -246,11 +207,11 @@ func (r *Result) Front() []Trial {
 }
 
 // Values are a trial's values by objective, as reported; nil if it has none.
-func (r *Result) Values(t Trial) []float64 { return r.View().(*ledger).Values(&t) }
+func (r *Result) Values(t Trial) []float64 { return r.View().Values(&t) }
 
 // Violation is the sum of a trial's violations of the constraints, each as a share of its bound's
 // magnitude: 0 if it is feasible, NaN if it has no result.
-func (r *Result) Violation(t Trial) float64 { return r.View().(*ledger).Violation(&t) }
+func (r *Result) Violation(t Trial) float64 { return r.View().Violation(&t) }
 
 // Objectives are the study's metrics with their modes: one, or those of Config.Objectives.
 func (r *Result) Objectives() []Objective {

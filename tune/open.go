@@ -28,7 +28,7 @@ func (s *Study) open() error {
 		if err := s.l.applyEvent(e, false); err != nil {
 			return err
 		}
-		s.page.note(s.l, e)
+		s.page.note(s.l.view, e)
 		return nil
 	})
 	switch {
@@ -37,7 +37,7 @@ func (s *Study) open() error {
 	case err != nil:
 		return r.explain(err)
 	}
-	if err := r.checkEnd(len(s.l.trials)); err != nil {
+	if err := r.checkEnd(len(s.l.view.trials)); err != nil {
 		return err
 	}
 	if err := s.appendTo(r.end.Bytes); err != nil {
@@ -67,8 +67,8 @@ func (s *Study) appendTo(end int64) error {
 	if err != nil {
 		return fmt.Errorf("tune: resume %s: %w", path, err)
 	}
-	s.rec.journal = logfile.New(path, f, s.l.seq, end)
-	s.rec.clock.before, s.rec.clock.opened = s.l.elapsed, s.rec.clock.now()
+	s.rec.journal = logfile.New(path, f, s.l.view.seq, end)
+	s.rec.clock.before, s.rec.clock.opened = s.l.view.elapsed, s.rec.clock.now()
 	return nil
 }
 
@@ -88,7 +88,7 @@ func (s *Study) first() error {
 func (s *Study) again() error {
 	s.rec.mu.Lock()
 	err := s.takeUp()
-	seq := s.l.seq - 1
+	seq := s.l.view.seq - 1
 	s.rec.mu.Unlock()
 	if err != nil {
 		return err
@@ -110,8 +110,8 @@ func (s *Study) takeUp() error {
 	if err := s.checkpoints.reconcile(); err != nil {
 		return err
 	}
-	if s.l.stops.enough != "" {
-		s.rec.halt(s.l.stops.enough, "")
+	if s.l.view.stops.enough != "" {
+		s.rec.halt(s.l.view.stops.enough, "")
 		return nil
 	}
 	for _, e := range s.l.leftOver(s.cfg.Resume) {
@@ -132,11 +132,11 @@ func (l *ledger) leftOver(resume ResumeMode) (events []Event) {
 	list := func(kind EventKind, trials []int, fresh bool) {
 		events = append(events, Event{Kind: kind, Trials: trials, Fresh: fresh, Rule: string(resume)})
 	}
-	cut, failed := l.trials.leftOver(&l.queue)
+	cut, failed := l.view.trials.leftOver(&l.queue)
 	switch resume {
 	case ErroredOnly, ResumeNew:
 		waiting := slices.Clone(l.queue.numbers)
-		given := slices.DeleteFunc(append(cut, waiting...), func(n int) bool { return l.trials[n].State == Stopped })
+		given := slices.DeleteFunc(append(cut, waiting...), func(n int) bool { return l.view.trials[n].State == Stopped })
 		slices.Sort(given)
 		if given = slices.Compact(given); len(given) > 0 {
 			list(EventAbandon, given, false)

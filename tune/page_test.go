@@ -247,9 +247,9 @@ func TestStatusPageIsReadWhileTheSearchRuns(t *testing.T) {
 		t.Fatalf("the page has %d trials, want %d", len(seen), trials)
 	}
 	for n, x := range seen {
-		want := s.l.trials[n]
-		if pageStates[x.State] != want.State || x.Value != s.l.Result(want) || x.Reports != 5 || x.Params[0] != want.Params.Float("x") {
-			t.Errorf("trial %d on the page is %+v, want %s with %v", n, x, want.State, s.l.Result(want))
+		want := s.l.view.trials[n]
+		if pageStates[x.State] != want.State || x.Value != s.l.view.Result(want) || x.Reports != 5 || x.Params[0] != want.Params.Float("x") {
+			t.Errorf("trial %d on the page is %+v, want %s with %v", n, x, want.State, s.l.view.Result(want))
 		}
 	}
 	if err := s.Close(); err != nil {

@@ -15,10 +15,10 @@ import (
 func summary(s *Study, v View) (page.SearchUpdate, map[string]int) {
 	u := page.SearchUpdate{
 		Elapsed: page.Precise(s.elapsed().Seconds()), Metric: v.Metric(), Larger: v.Mode() != Min, Further: furtherGoals(v),
-		Planned: max(s.l.plan.total, 0), Parallel: max(cmp.Or(s.cfg.Parallel, 1), 0), Exhausted: v.Exhausted(), Halted: s.l.stops.halted, Missed: s.l.missed(), Over: s.rec.end.phase == studyClosed,
+		Planned: max(s.l.view.plan.total, 0), Parallel: max(cmp.Or(s.cfg.Parallel, 1), 0), Exhausted: v.Exhausted(), Halted: s.l.view.stops.halted, Missed: s.l.view.missed(), Over: s.rec.end.phase == studyClosed,
 	}
-	if s.l.stops.haltErr != "" {
-		u.Halted += ": " + s.l.stops.haltErr
+	if s.l.view.stops.haltErr != "" {
+		u.Halted += ": " + s.l.view.stops.haltErr
 	}
 	if u.Over {
 		u.Elapsed = page.Precise(v.Elapsed().Seconds())

@@ -36,7 +36,7 @@ func ReadResult(path string) (*Result, error) {
 		if e.Rules != nil {
 			l.cfg.Samples, l.cfg.Scope, l.cfg.KeepDiverged, l.cfg.Deadline = e.Rules.Samples, e.Rules.Scope, e.Rules.KeepDiverged, e.Rules.Deadline
 			l.cfg.logged = &loggedRules{ruletext.TypeName(e.Rules.Suggester), ruletext.TypeName(e.Rules.Scheduler)}
-			if l.plan, err = newPlan(l.cfg); err != nil {
+			if l.view.plan, err = newPlan(l.cfg); err != nil {
 				return err
 			}
 		}

@@ -53,9 +53,9 @@ func (r *recorder) emitAt(now time.Time, e *Event, apply func() error) error {
 	case studyUnsound:
 		return r.end.fatal
 	}
-	e.Seq, e.Time = r.l.seq, logTime(now)
-	e.At = max(r.clock.at(now), r.l.elapsed)
-	if err := r.l.step(e); err != nil {
+	e.Seq, e.Time = r.l.view.seq, logTime(now)
+	e.At = max(r.clock.at(now), r.l.view.elapsed)
+	if err := r.l.view.step(e); err != nil {
 		return err
 	}
 	if err := guarded(apply); err != nil {
@@ -75,7 +75,7 @@ func (r *recorder) emitAt(now time.Time, e *Event, apply func() error) error {
 func logTime(now time.Time) time.Time { return now.Round(0).UTC() }
 
 // newest is the number of the newest event, or 0 before the first. mu is held.
-func (r *recorder) newest() uint64 { return max(r.l.seq, 1) - 1 }
+func (r *recorder) newest() uint64 { return max(r.l.view.seq, 1) - 1 }
 
 // awaitWritten waits until the event is on disk, and shows it to the observers. If it cannot be
 // written, the study is over.
@@ -93,7 +93,7 @@ func (r *recorder) awaitWritten(seq uint64) error {
 }
 
 // show shows the observers the events that are on the disk. mu is held.
-func (r *recorder) show() { r.audience.show(r.journal.Done(), r.l) }
+func (r *recorder) show() { r.audience.show(r.journal.Done(), r.l.view) }
 
 // broken is the error that ended the study, or nil. mu is held.
 func (r *recorder) broken() error {
@@ -120,7 +120,7 @@ func (r *recorder) failWith(err error) {
 
 // halt ends the study, unless it has ended. mu is held.
 func (r *recorder) halt(rule, text string) {
-	if r.l.stops.halted != "" {
+	if r.l.view.stops.halted != "" {
 		return
 	}
 	r.end.tell()
@@ -132,8 +132,8 @@ func (r *recorder) halt(rule, text string) {
 // haltIfOver ends the study if a pruner has enough, or the deadline has passed by an event. mu is
 // held.
 func (r *recorder) haltIfOver(e *Event) {
-	if r.l.stops.enough != "" {
-		r.halt(r.l.stops.enough, "")
+	if r.l.view.stops.enough != "" {
+		r.halt(r.l.view.stops.enough, "")
 	} else if r.l.cfg.pastDeadline(e.Time) {
 		r.halt(r.l.cfg.deadlineText(), "")
 	}
@@ -143,7 +143,7 @@ func (r *recorder) haltIfOver(e *Event) {
 func (r *recorder) ended() (halted bool, fatal error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.l.stops.halted != "", r.end.fatal
+	return r.l.view.stops.halted != "", r.end.fatal
 }
 
 // notice has f told of each event from now on, before it is on the disk. f must not call the study.
@@ -169,7 +169,7 @@ func (r *recorder) close(release func()) (done bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.show()
-	return false, errors.Join(err, r.audience.close(r.l))
+	return false, errors.Join(err, r.audience.close(r.l.view))
 }
 
 // maxText bounds messages in the log, in bytes.

@@ -164,7 +164,7 @@ func (r *replayer) pass(i int) error {
 				return errPassed
 			}
 			cfg.Samples, cfg.Deadline = r.openings[now].samples, r.openings[now].deadline
-			if l.plan, err = newPlan(&cfg); err != nil {
+			if l.view.plan, err = newPlan(&cfg); err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,7 @@ func (s *Study) Reporter(t Trial) *Reporter {
 // reporter is Reporter for an attempt that must end when ctx does, and whose reports p notices.
 func (s *Study) reporter(ctx context.Context, t Trial, p *pulse) *Reporter {
 	s.rec.mu.Lock()
-	restore := s.l.trials[t.Number].run.restore
+	restore := s.l.view.trials[t.Number].run.restore
 	s.rec.mu.Unlock()
 	return &Reporter{trial: t.Number, attempt: t.Attempts, seed: t.Seed, restore: restore, to: &studyReports{study: s, ctx: ctx, trial: t.Number, attempt: t.Attempts, pulse: p}}
 }

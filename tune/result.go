@@ -38,13 +38,14 @@ func (s *Study) Result() *Result {
 	return s.l.result()
 }
 
+// result is what the study has found so far.
 func (l *ledger) result() *Result {
-	r := &Result{Name: l.cfg.Name, Metric: l.goals.metric, Mode: l.Mode(), Halted: l.stops.halted, Missed: l.missed(), Elapsed: l.elapsed, cfg: *l.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
-	for _, t := range l.trials {
+	r := &Result{Name: l.view.cfg.Name, Metric: l.view.goals.metric, Mode: l.view.Mode(), Halted: l.view.stops.halted, Missed: l.view.missed(), Elapsed: l.view.elapsed, cfg: *l.view.cfg, hash: l.hash.sum(), best: Trial{Number: -1, Best: -1}}
+	for _, t := range l.view.trials {
 		r.trials = append(r.trials, t.Clone())
 	}
-	if l.best >= 0 {
-		r.best = r.trials[l.best]
+	if l.view.best >= 0 {
+		r.best = r.trials[l.view.best]
 	}
 	return r
 }

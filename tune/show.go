@@ -15,16 +15,16 @@ import (
 
 // View is the result as observers see a study. It remains valid.
 func (r *Result) View() View {
-	l := &ledger{cfg: &r.cfg, counts: map[State]int{}, best: r.best.Number, stops: stops{exhausted: true}, elapsed: r.Elapsed, of: r}
-	l.goals = goals{metric: r.Metric, mode: r.Mode, objectives: resolved(r.cfg.Objectives), constraints: r.cfg.Constraints}
+	v := &standings{cfg: &r.cfg, counts: map[State]int{}, best: r.best.Number, stops: stops{exhausted: true}, elapsed: r.Elapsed, told: r.Missed}
+	v.goals = goals{metric: r.Metric, mode: r.Mode, objectives: resolved(r.cfg.Objectives), constraints: r.cfg.Constraints}
 	// The plan cannot fail: it was valid when the study began.
-	l.plan, _ = newPlan(&r.cfg)
+	v.plan, _ = newPlan(&r.cfg)
 	for i := range r.trials {
 		t := r.trials[i]
-		l.trials = append(l.trials, &t)
-		l.counts[t.State]++
+		v.trials = append(v.trials, &t)
+		v.counts[t.State]++
 	}
-	return l
+	return v
 }
 
 // Load reads the result so far from a study's log, at path or in the folder path. The study may be

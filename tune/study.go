@@ -191,20 +191,20 @@ func (s *Study) start(location string) (Trial, uint64, error) {
 			return Trial{}, 0, err
 		}
 		delete(s.noted, e.Trial)
-		return s.l.trials[e.Trial].Clone(), e.Seq, nil
+		return s.l.view.trials[e.Trial].Clone(), e.Seq, nil
 	}
 }
 
 // nextEvent is the ledger's next event for a free slot. Until another event has changed the ledger
 // it is not asked again. The study's mutex is held.
 func (s *Study) nextEvent() (e Event, err error) {
-	if s.waited == s.l.seq+1 {
+	if s.waited == s.l.view.seq+1 {
 		return Event{}, ErrWait
 	}
 	err = guarded(func() (err error) { e, err = s.l.next(); return err })
 	switch {
 	case errors.Is(err, ErrWait):
-		s.waited = s.l.seq + 1
+		s.waited = s.l.view.seq + 1
 	case err != nil && !errors.Is(err, ErrDone):
 		s.rec.fail(err)
 	}
@@ -234,5 +234,5 @@ func (s *Study) Stop(rule string) {
 func (s *Study) View(f func(View)) {
 	s.rec.mu.Lock()
 	defer s.rec.mu.Unlock()
-	f(s.l)
+	f(s.l.view)
 }

@@ -40,9 +40,9 @@ func (s *Study) report(number, attempt, step int, m Metrics) (Decision, uint64, 
 	if err := s.rec.broken(); err != nil {
 		return Decision{}, 0, err
 	}
-	t := s.l.Trial(number)
+	t := s.l.view.Trial(number)
 	if t == nil {
-		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: there are only trials 0 to %d", number, step, len(s.l.trials)-1)
+		return Decision{}, 0, fmt.Errorf("tune: trial %d step %d: there are only trials 0 to %d", number, step, len(s.l.view.trials)-1)
 	}
 	newest := s.rec.newest()
 	if d, ok := toldBefore(t, attempt); ok {
@@ -115,16 +115,16 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 	if err := validMetrics(m); err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
-	if s.l.goals.metric == "" {
-		if _, _, err := s.l.goals.choice(m); err != nil {
+	if s.l.view.goals.metric == "" {
+		if _, _, err := s.l.view.goals.choice(m); err != nil {
 			s.rec.fail(err)
 			return err
 		}
 		return nil
 	}
-	missing := s.l.goals.metric
+	missing := s.l.view.goals.metric
 	if _, ok := m.Get(missing); ok {
-		missing = s.l.goals.lacks(m)
+		missing = s.l.view.goals.lacks(m)
 	}
 	if missing == "" || t.hasResult() {
 		return nil
@@ -174,9 +174,9 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	if err := s.rec.broken(); err != nil && s.rec.journal.Broken() != nil {
 		return err
 	}
-	t := s.l.Trial(number)
+	t := s.l.view.Trial(number)
 	if t == nil {
-		return fmt.Errorf("tune: finish trial %d: there are only trials 0 to %d", number, len(s.l.trials)-1)
+		return fmt.Errorf("tune: finish trial %d: there are only trials 0 to %d", number, len(s.l.view.trials)-1)
 	}
 	if !t.run.active || attempt != 0 && attempt != t.Attempts {
 		return nil // it was given up before
@@ -200,12 +200,12 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 	}
 	s.rec.haltIfOver(&e)
 	s.checkpoints.collect()
-	if n := s.cfg.MaxFailed; n > 0 && s.l.failed >= n {
-		s.rec.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.failed, number, t.Failure, firstLine(t.Error)))
+	if n := s.cfg.MaxFailed; n > 0 && s.l.view.counts[Failed] >= n {
+		s.rec.fail(fmt.Errorf("tune: study %s: %d trials have failed, the newest trial %d: %s: %s", s.cfg.Name, s.l.view.counts[Failed], number, t.Failure, firstLine(t.Error)))
 	}
-	if n := cmp.Or(s.cfg.FirstFailures, defaultFirstFailures); n > 0 && s.l.failed >= n && !s.l.judged && t.State == Failed && t.Failure.ofProgram() {
+	if n := cmp.Or(s.cfg.FirstFailures, defaultFirstFailures); n > 0 && s.l.view.counts[Failed] >= n && !s.l.judged && t.State == Failed && t.Failure.ofProgram() {
 		s.rec.fail(fmt.Errorf("tune: study %s: the first %d trials have failed, and none has reported; the newest, trial %d: %s; fix the command or function of the trials, or set FirstFailures (first_failures in a file) to -1 to go on",
-			s.cfg.Name, s.l.failed, number, firstLine(t.Error)))
+			s.cfg.Name, s.l.view.counts[Failed], number, firstLine(t.Error)))
 	}
 	return nil
 }

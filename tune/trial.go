@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 	"github.com/paragon-train/paragon/tune/internal/studydir"
 	"github.com/paragon-train/paragon/tune/jobs"
 )
@@ -264,4 +265,14 @@ func (t *Trial) Step() int {
 		return step
 	}
 	return -1
+}
+
+// name is the checkpoint's among those of all trials.
+func (c Checkpoint) name(trial int) checkpoints.Name {
+	return checkpoints.Name{Trial: trial, Step: c.Step, Attempt: c.Attempt}
+}
+
+// saved is the checkpoint among those of all trials.
+func (c Checkpoint) saved(trial int) checkpoints.Saved {
+	return checkpoints.Saved{Name: c.name(trial), Bytes: c.Bytes}
 }

@@ -1,0 +1,26 @@
+package tune
+
+import "math"
+
+// ranked is the report by which a trial is ranked.
+func (c *Config) ranked(t *Trial) (Report, bool) {
+	if c.several() || c.Scope == LastReport {
+		r, ok := t.Last()
+		if ok && r.Step < c.topStep() { // only the highest fidelity counts
+			return Report{}, false
+		}
+		return r, ok
+	}
+	if t.Best < 0 || t.Best >= len(t.Reports) {
+		return Report{}, false
+	}
+	return t.Reports[t.Best], true
+}
+
+// result is the value by which a trial is ranked, or NaN.
+func (c *Config) result(t *Trial) float64 {
+	if r, ok := c.ranked(t); ok {
+		return r.Value
+	}
+	return math.NaN()
+}
