@@ -78,12 +78,3 @@ func (v *standings) checkAdded(number int, t Trial) (Params, error) {
 	}
 	return params, err
 }
-
-// elsewhere is the decision about a report of a trial that was run elsewhere: it was made there.
-func elsewhere(d Decision) Decision {
-	plain := Go()
-	if d.Action == Stop {
-		plain.Action, plain.Rule = Stop, d.Rule
-	}
-	return plain
-}

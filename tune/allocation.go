@@ -81,3 +81,18 @@ func (l *ledger) foldAllocate(e *Event) error {
 	l.share(e)
 	return nil
 }
+
+// division is the event of a decision by these states, and the attempts of its jobs. What the
+// ledger knows without the event is left out of it.
+func (l *ledger) division(states map[int]jobs.State) (e Event, attempts []int) {
+	e.Kind = EventAllocate
+	for _, n := range l.view.trials.dividing() {
+		j, t := states[n], l.view.trials[n]
+		if j.Trial = n; j.Profile == t.run.profile {
+			j.Profile = ""
+		}
+		j.Pausable, j.Fixed = false, clip(j.Fixed)
+		e.Jobs, attempts = append(e.Jobs, j), append(attempts, t.Attempts)
+	}
+	return e, attempts
+}

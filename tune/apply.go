@@ -6,22 +6,6 @@ import (
 	"fmt"
 )
 
-// A DivergedError is the first event at which a log differs from what is recomputed.
-type DivergedError struct {
-	Seq uint64
-	// Got is from the log, Want is recomputed; both as the log writes them.
-	Got, Want string
-}
-
-func (e *DivergedError) Error() string {
-	return fmt.Sprintf("event %d: got %s in the log, want %s by the current configuration", e.Seq, e.Got, e.Want)
-}
-
-func isDiverged(err error) bool {
-	_, ok := errors.AsType[*DivergedError](err)
-	return ok
-}
-
 // applyEvent applies an event of the log. The decisions of scheduler and pruners must be those of
 // the log; if all is set, proposals and choices must be, too.
 func (l *ledger) applyEvent(e *Event, all bool) error {

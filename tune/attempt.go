@@ -9,8 +9,18 @@ import (
 	"time"
 )
 
-// attempt runs one attempt to its end, or until it is abandoned.
-func (d *driver) attempt(ctx context.Context, slot int, place Place, t Trial) {
+// defaultGrace is Config.Grace where it is zero.
+const defaultGrace = 30 * time.Second
+
+// An attemptRunner runs the attempts of a study's trials, and tells the study their ends.
+type attemptRunner struct {
+	study *Study
+	// division divides nodes among the trials; nil: no Allocator does.
+	division *division
+}
+
+// run runs one attempt to its end, or until it is abandoned.
+func (d *attemptRunner) run(ctx context.Context, slot int, place Place, t Trial) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s, p := d.study, newPulse()
@@ -22,7 +32,8 @@ func (d *driver) attempt(ctx context.Context, slot int, place Place, t Trial) {
 		defer func() { done <- err }()
 		err = safely(ctx, s.cfg.Runner, d.describe(slot, place, t, p), r)
 	}()
-	w := &wait{driver: d, trial: t.Number, attempt: t.Attempts, pulse: p, cancel: cancel, grace: cmp.Or(s.cfg.Grace, defaultGrace), notice: noticeAfter}
+	w := &wait{pulse: p, cancel: cancel, grace: cmp.Or(s.cfg.Grace, defaultGrace), notice: noticeAfter, reportTimeout: s.cfg.ReportTimeout,
+		paused: func() bool { return d.division.waits(t.Number, t.Attempts) }, log: s.logger.With("study", s.cfg.Name, "trial", t.Number, "attempt", t.Attempts)}
 	err, gone := w.run(ctx, done)
 	outcome, err := ending(context.Cause(ctx), err, gone)
 	if gone {
@@ -34,7 +45,7 @@ func (d *driver) attempt(ctx context.Context, slot int, place Place, t Trial) {
 }
 
 // describe is the attempt as its Runner gets it.
-func (d *driver) describe(slot int, place Place, t Trial, p *pulse) Attempt {
+func (d *attemptRunner) describe(slot int, place Place, t Trial, p *pulse) Attempt {
 	cfg := &d.study.cfg
 	a := Attempt{Study: cfg.Name, Trial: t.Number, Number: t.Attempts, Params: t.Params, Seed: t.Seed, Slot: slot, Resources: cfg.Resources, Place: place,
 		program: cfg.programName(), metric: cfg.Metric, grace: cmp.Or(cfg.Grace, defaultGrace), pulse: p}
@@ -74,94 +85,4 @@ func safely(ctx context.Context, runner Runner, a Attempt, r *Reporter) (err err
 		}
 	}()
 	return runner.Run(ctx, a, r)
-}
-
-// A wait is for the end of an attempt. It cancels an attempt that does not report in time, or does
-// not return when asked to.
-type wait struct {
-	driver         *driver
-	trial, attempt int
-	pulse          *pulse
-	cancel         context.CancelCauseFunc
-	// grace is how long an attempt may take to return.
-	grace time.Duration
-	// notice is after which time without a report a message is logged next.
-	notice time.Duration
-	// last is the sign of life from which notice counts.
-	last time.Time
-}
-
-// run waits. gone reports that the attempt did not return, and is abandoned.
-func (w *wait) run(ctx context.Context, done <-chan error) (err error, gone bool) {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		now := w.pulse.now()
-		timer.Reset(max(time.Until(w.due(now)), 0))
-		select {
-		case err := <-done:
-			return err, false
-		case <-w.pulse.beats:
-		case <-ctx.Done():
-		case <-timer.C:
-			w.late(now)
-		}
-	}
-	// A report no longer extends the attempt's time.
-	timer.Reset(w.grace)
-	select {
-	case err := <-done:
-		return err, false
-	case <-timer.C:
-		return nil, true
-	}
-}
-
-// due is when the attempt is late, if nothing is heard of it before.
-func (w *wait) due(now heardOf) time.Time {
-	if now.heard.After(w.last) {
-		w.notice = noticeAfter
-	}
-	w.last = now.heard
-	switch {
-	case !now.told.IsZero():
-		return now.told.Add(w.grace)
-	case w.mustReport():
-		return now.heard.Add(w.driver.study.cfg.ReportTimeout)
-	}
-	return now.heard.Add(w.notice)
-}
-
-// mustReport says whether the time runs within which the attempt has to report.
-func (w *wait) mustReport() bool {
-	return w.driver.study.cfg.ReportTimeout > 0 && !w.driver.division.waits(w.trial, w.attempt)
-}
-
-// late cancels an attempt that is late, or says that nothing is heard of it.
-func (w *wait) late(now heardOf) {
-	s := w.driver.study
-	log := s.logger.With("study", s.cfg.Name, "trial", w.trial, "attempt", w.attempt)
-	switch {
-	case !now.told.IsZero():
-		log.Warn("tune: waiting for a trial that was asked to return", "for", time.Since(now.told).Round(time.Millisecond))
-		w.cancel(context.Canceled)
-	case w.mustReport():
-		cause := fmt.Errorf("%w for %v, after %s", errSilent, s.cfg.ReportTimeout, stepName(now.step))
-		log.Warn("tune: a trial did not report in time and is stopped", "cause", cause)
-		w.cancel(cause)
-	default:
-		log.Info("tune: waiting for a report", "for", time.Since(now.heard).Round(time.Second), "after", stepName(now.step))
-		w.notice *= 2
-	}
-}
-
-// noticeAfter is the time without a report after which a message is logged, if Config.ReportTimeout
-// is not set.
-const noticeAfter = 10 * time.Minute
-
-func stepName(step int) string {
-	if step < 0 {
-		return "its start"
-	}
-	return fmt.Sprintf("step %d", step)
 }

@@ -25,7 +25,8 @@ func (l *ledger) next() (Event, error) {
 		if t == nil || t.State != Paused {
 			return Event{}, fmt.Errorf("tune: %T.Next chose trial %d of %d, which is not paused", l.scheduler, pick.Trial, len(l.view.trials))
 		}
-		if !t.run.active { // its last attempt may be ending
+		// Its last attempt may still be ending: then it has to wait.
+		if !t.run.active {
 			return l.again(t, pick.Rule), nil
 		}
 	case ChooseNew:
@@ -115,7 +116,8 @@ func (l *ledger) begin(e *Event) error {
 		if t = l.view.Trial(e.Trial); t == nil || t.run.active || e.Attempt != t.Attempts+1 || t.State != Paused && t.State != Pending {
 			return fmt.Errorf("event %d: starts trial %d attempt %d, which cannot start in its state", e.Seq, e.Trial, e.Attempt)
 		}
-		if t.State == Paused { // chosen by the scheduler: a decision
+		// That a paused trial goes on is a choice of the scheduler, and so a decision.
+		if t.State == Paused {
 			l.hash.goOn(e)
 		}
 		l.queue.remove(t.Number)

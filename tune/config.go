@@ -2,10 +2,8 @@ package tune
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"log/slog"
-	"math"
+	"slices"
 	"time"
 )
 
@@ -171,117 +169,43 @@ type Config struct {
 	program string
 }
 
-// A FieldError says what is wrong with a field of a Config.
-type FieldError struct {
-	Field string // such as Samples, Points[1] or Resources.StartTimeout
-	Err   error  // what came, and what was wanted
-}
-
-// Error is "tune: config: Samples: got -5, want ...".
-func (e *FieldError) Error() string { return fmt.Sprintf("tune: config: %s: %v", e.Field, e.Err) }
-
-func (e *FieldError) Unwrap() error { return e.Err }
-
-// fieldErrors gathers what is wrong with the fields of a Config.
-type fieldErrors []error
-
-func (f *fieldErrors) bad(field, format string, args ...any) {
-	*f = append(*f, &FieldError{field, fmt.Errorf(format, args...)})
-}
-
-// Validate says which fields are wrong, and why. Its error joins one for each mistake; those of
-// fields other than Space are a *FieldError.
-func (c *Config) Validate() error {
-	var all fieldErrors
-	if err := c.Space.Validate(); err != nil {
-		all = append(all, err)
-	}
-	if c.Mode > Min {
-		all.bad("Mode", "got %d, want tune.Max or tune.Min", c.Mode)
-	}
-	if c.Metric != "" {
-		if _, err := c.Mode.resolve(c.Metric); err != nil {
-			all.bad("Mode", "%w", err)
-		}
-	}
-	c.validateGoals(&all)
-	c.validateFidelity(&all)
-	c.validateNumbers(&all)
-	c.validateRules(&all)
-	if len(all) == 0 {
-		c.validatePoints(&all)
-	}
-	return errors.Join(all...)
-}
-
-// validateNumbers checks fields that are numbers or one of a few words.
-func (c *Config) validateNumbers(all *fieldErrors) {
-	if c.Scope != BestReport && c.Scope != LastReport {
-		all.bad("Scope", "got %q, want BestReport or LastReport", c.Scope)
-	}
-	if c.Samples < -1 {
-		all.bad("Samples", "got %d, want -1 (no limit), 0 (one) or more", c.Samples)
-	}
-	if c.Parallel != AsManyAsFit && (c.Parallel < 0 || c.Parallel > MaxParallel) {
-		all.bad("Parallel", "got %d, want 0 (one) to %d, or AsManyAsFit", c.Parallel, MaxParallel)
-	}
-	for _, d := range []struct {
-		name  string
-		value time.Duration
-	}{{"Timeout", c.Timeout}, {"ReportTimeout", c.ReportTimeout}, {"Grace", c.Grace}, {"Resources.StartTimeout", c.Resources.StartTimeout}} {
-		if d.value < 0 {
-			all.bad(d.name, "got %v, want 0 or more", d.value)
-		}
-	}
-	if c.CheckpointBytes < 0 {
-		all.bad("CheckpointBytes", "got %d, want 0 (no limit) or more", c.CheckpointBytes)
-	}
-	if c.MaxFailed < 0 {
-		all.bad("MaxFailed", "got %d, want 0 (no limit) or more", c.MaxFailed)
-	}
-	if c.FirstFailures < -1 {
-		all.bad("FirstFailures", "got %d, want -1 (no limit), 0 (5) or more", c.FirstFailures)
-	}
-	switch c.Resume {
-	case ResumeNever, ResumeAuto, ResumeErrored, RestartErrored, ErroredOnly, ResumeNew:
-	default:
-		all.bad("Resume", "got %q, want one of the ResumeModes", c.Resume)
-	}
-}
-
-// validateRules asks the rules that can check themselves, and checks Resources.
-func (c *Config) validateRules(all *fieldErrors) {
-	for _, part := range []struct {
-		name string
-		rule any
-	}{{"Suggester", c.Suggester}, {"Scheduler", c.Scheduler}, {"DefaultScheduler", c.DefaultScheduler}} {
-		if v, ok := part.rule.(interface{ Validate() error }); ok {
-			if err := v.Validate(); err != nil {
-				all.bad(part.name, "%w", err)
-			}
-		}
-	}
-	if a, ok := c.DefaultScheduler.(Allocator); ok {
-		all.bad("DefaultScheduler", "%T divides nodes among trials: name it as Scheduler", a)
-	}
-	r := c.Resources
-	if min(r.Hosts, r.Slots, r.CPUsPerSlot, r.GPUs, r.Servers) < 0 {
-		all.bad("Resources", "got %+v, want no number below 0", r)
-	}
-}
-
-// validatePoints checks the grid and the Points of a Space that is valid.
-func (c *Config) validatePoints(all *fieldErrors) {
-	if n := gridSize(c.Space, Params{}); n > math.MaxInt32 {
-		all.bad("Space", "the grid has more than %d points", math.MaxInt32)
-	}
-	for i, p := range c.Points {
-		if _, err := c.Space.point(p); err != nil {
-			all.bad(fmt.Sprintf("Points[%d]", i), "%w", err)
-		}
-	}
-}
-
 // programName is the study name by which a process of this program checks that its trial belongs to
 // this study.
 func (c *Config) programName() string { return cmp.Or(c.program, c.Name, defaultName) }
+
+// several says whether there is more than one objective.
+func (c *Config) several() bool { return len(c.Objectives) > 0 }
+
+// shown are the parameters that trials have: those of the space, and the fidelity.
+func (c *Config) shown() Space {
+	f := c.Fidelity
+	switch {
+	case f == nil:
+		return c.Space
+	case f.whole():
+		return append(slices.Clone(c.Space), Int(f.Parameter, int(f.Low), int(f.High)))
+	}
+	return append(slices.Clone(c.Space), Real(f.Parameter, f.Low, f.High))
+}
+
+// topStep is the step from which on a report counts for the best trial.
+func (c *Config) topStep() int {
+	if c.Fidelity == nil {
+		return 0
+	}
+	return c.Fidelity.Step(c.Fidelity.High)
+}
+
+// off are the parameters that are searched: without the fidelity's.
+func (c *Config) off(p Params) Params {
+	if c.Fidelity == nil || !p.Has(c.Fidelity.Parameter) {
+		return p
+	}
+	var list []pair
+	for _, x := range p.list {
+		if x.name != c.Fidelity.Parameter {
+			list = append(list, x)
+		}
+	}
+	return Params{list}
+}

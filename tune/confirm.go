@@ -49,7 +49,8 @@ func (r *Result) rerun(ctx context.Context, what string, settings []Params, time
 	c.Suggester, c.Scheduler, c.DefaultScheduler, c.Pruners, c.Observers, c.Constraints = nil, nil, nil, nil, nil, nil
 	c.Timeout, c.MaxFailed, c.DefaultFirst = 0, 0, false
 	c.Space = fixedSpace(r.cfg.Space)
-	if f := c.Fidelity; f != nil { // again at the highest one alone
+	// It is trained again at the highest level alone.
+	if f := c.Fidelity; f != nil {
 		c.Fidelity = &Fidelity{Parameter: f.Parameter, Low: f.High, High: f.High}
 	}
 	c.Points = nil

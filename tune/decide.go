@@ -257,3 +257,12 @@ func (l *ledger) exploit(t *Trial, rule string, donor int, p Params) {
 	}
 	l.view.noteBest(t, true)
 }
+
+// elsewhere is the decision about a report of a trial that was run elsewhere: it was made there.
+func elsewhere(d Decision) Decision {
+	plain := Go()
+	if d.Action == Stop {
+		plain.Action, plain.Rule = Stop, d.Rule
+	}
+	return plain
+}

@@ -2,19 +2,11 @@ package tune
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"time"
-
-	"github.com/paragon-train/paragon/tune/jobs"
 )
-
-// settleTime is how long a decision about the nodes waits for others that are due: a trial that
-// ends is often followed by one that starts.
-const settleTime = 200 * time.Millisecond
 
 // divides says whether the study's scheduler divides nodes among trials.
 func divides(c *Config) bool {
@@ -47,9 +39,11 @@ func dividing(c *Config) (Allocator, Scaler, error) {
 type division struct {
 	allocator Allocator
 	scaler    Scaler
-	due       chan struct{} // holds one
+	// due holds one element while a decision is due.
+	due chan struct{}
 
-	mu sync.Mutex // guards all below
+	// mu guards all below.
+	mu sync.Mutex
 	// causes are those of the decision that is due.
 	causes []string
 	// reports counts those since the last decision.
@@ -167,141 +161,4 @@ func (d *division) begins(trial, attempt int) {
 func (d *division) least() int {
 	least, _ := d.allocator.Replicas()
 	return max(least, 1)
-}
-
-// divide makes the decisions of the study's allocator until the study is over.
-func (d *driver) divide(ctx context.Context) {
-	_, interval := d.division.allocator.Pace()
-	timer := time.NewTimer(cmp.Or(interval, time.Hour))
-	defer timer.Stop()
-	settle := time.NewTimer(time.Hour)
-	defer settle.Stop()
-	for {
-		wait, err := d.awaitDue(ctx, timer.C, interval)
-		if err != nil {
-			return
-		}
-		settle.Reset(wait)
-		select {
-		case <-settle.C:
-		case <-ctx.Done():
-			return
-		case <-d.idle:
-			return
-		}
-		select {
-		case <-d.division.due: // its cause is taken now
-		default:
-		}
-		if err := d.allocate(ctx, d.division.take(fmt.Sprintf("%v have passed", interval))); err != nil {
-			if ctx.Err() == nil {
-				d.study.rec.failWith(err)
-			}
-			return
-		}
-		timer.Reset(cmp.Or(interval, time.Hour))
-	}
-}
-
-// awaitDue waits until a decision is due, and says how long to wait for others.
-func (d *driver) awaitDue(ctx context.Context, passed <-chan time.Time, interval time.Duration) (settle time.Duration, err error) {
-	for {
-		select {
-		case <-d.division.due:
-			return settleTime, nil
-		case why := <-d.division.scaler.Changes():
-			d.division.want(why)
-			return settleTime, nil
-		case <-passed:
-			if interval > 0 {
-				return 0, nil
-			}
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		case <-d.idle:
-			return 0, errOver
-		}
-	}
-}
-
-// allocate makes one decision and has it carried out.
-func (d *driver) allocate(ctx context.Context, cause string) error {
-	s, scaler := d.study, d.division.scaler
-	slots, err := scaler.Slots(ctx, s.cfg.Resources)
-	if err != nil {
-		return fmt.Errorf("tune: study %s: find nodes for trials: %w", s.cfg.Name, err)
-	}
-	states := scaler.States(ctx, s.dividing())
-	shares, err := s.divideNodes(cause, slots, states)
-	if err != nil {
-		return err
-	}
-	for _, x := range shares {
-		if x.Pause { // it keeps all until it reports
-			continue
-		}
-		if len(x.On) > 0 {
-			d.division.begins(x.Trial, x.attempt)
-		}
-		scaler.Scale(x.Trial, x.attempt, x.On)
-	}
-	return nil
-}
-
-// attemptShare is a share of a trial's attempt.
-type attemptShare struct {
-	jobs.Share
-	attempt int
-}
-
-// dividing are the trials among which nodes are divided.
-func (s *Study) dividing() []int {
-	s.rec.mu.Lock()
-	defer s.rec.mu.Unlock()
-	return s.l.view.trials.dividing()
-}
-
-// divideNodes makes one decision of the allocator, and returns it when it is on the disk. Some
-// trials may have started or ended since their states were asked for.
-func (s *Study) divideNodes(cause string, nodes []jobs.NodeSlots, states map[int]jobs.State) ([]attemptShare, error) {
-	s.rec.mu.Lock()
-	e, attempts := s.l.division(states)
-	e.Rule, e.Nodes = clip(cause), nodes
-	if len(e.Jobs) == 0 || s.l.view.stops.halted != "" {
-		s.rec.mu.Unlock()
-		return nil, nil
-	}
-	err := s.rec.emit(&e, func() (err error) {
-		if e.Shares, err = s.l.allocate(&e); err == nil {
-			s.l.share(&e)
-		}
-		return err
-	})
-	s.rec.mu.Unlock()
-	if err == nil {
-		err = s.rec.awaitWritten(e.Seq)
-	}
-	if err != nil {
-		return nil, err
-	}
-	shares := make([]attemptShare, len(e.Shares))
-	for i, x := range e.Shares {
-		shares[i] = attemptShare{x, attempts[i]}
-	}
-	return shares, nil
-}
-
-// division is the event of a decision by these states, and the attempts of its jobs. What the
-// ledger knows without the event is left out of it.
-func (l *ledger) division(states map[int]jobs.State) (e Event, attempts []int) {
-	e.Kind = EventAllocate
-	for _, n := range l.view.trials.dividing() {
-		j, t := states[n], l.view.trials[n]
-		if j.Trial = n; j.Profile == t.run.profile {
-			j.Profile = ""
-		}
-		j.Pausable, j.Fixed = false, clip(j.Fixed)
-		e.Jobs, attempts = append(e.Jobs, j), append(attempts, t.Attempts)
-	}
-	return e, attempts
 }

@@ -8,13 +8,11 @@ import (
 	"time"
 )
 
-// defaultGrace is Config.Grace where it is zero.
-const defaultGrace = 30 * time.Second
-
 // A driver runs the trials of a study: it asks the study for the next one, runs it in a slot, and
 // tells its end. It stands above the study, which knows nothing of it but what is told of events.
 type driver struct {
-	study *Study
+	study    *Study
+	attempts attemptRunner
 	// division divides nodes among the trials; nil: no Allocator does.
 	division *division
 	// idle is closed when all slots have ended.
@@ -31,6 +29,7 @@ func newDriver(s *Study, a Allocator, r Scaler) *driver {
 		d.division = newDivision(a, r)
 		s.rec.notice(d.division.note)
 	}
+	d.attempts = attemptRunner{s, d.division}
 	return d
 }
 
@@ -91,7 +90,8 @@ func (d *driver) tick(all []Ticker) {
 // startDivision divides nodes among the trials, if an Allocator does.
 func (d *driver) startDivision(ctx context.Context) {
 	if d.division != nil {
-		d.helpers.Go(func() { d.divide(ctx) })
+		r := divider{d.study, d.division, d.idle}
+		d.helpers.Go(func() { r.run(ctx) })
 	}
 }
 
@@ -228,6 +228,6 @@ func (d *driver) runNext(ctx context.Context, slot int, place Place, begun func(
 		return false
 	}
 	begun()
-	d.attempt(ctx, slot, place, t)
+	d.attempts.run(ctx, slot, place, t)
 	return true
 }

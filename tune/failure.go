@@ -144,3 +144,14 @@ func unclassed(err error) (text string) {
 	}
 	return err.Error()
 }
+
+var (
+	// errSilent is the cause when an attempt is cancelled because it did not report.
+	errSilent = errors.New("no report")
+	// errExited is the error of a trainable that ended its goroutine.
+	errExited = errors.New("the trainable ended its goroutine instead of returning (runtime.Goexit, or FailNow of a test)")
+	// errOver is the cause when an attempt is cancelled because its study is over.
+	errOver = errors.New("the study is over")
+	// ErrNoResult is returned by Run when no trial has a finite value of the metric.
+	ErrNoResult = errors.New("no trial has a result")
+)

@@ -3,8 +3,6 @@ package tune
 import (
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
 	"github.com/paragon-train/paragon/tune/internal/jsonline"
 )
@@ -116,16 +114,6 @@ func (f Fidelity) line() string {
 	return fmt.Sprintf("fidelity %q [%v, %v] eta %v", f.Parameter, f.Low, f.High, f.Eta)
 }
 
-// Fidelity describes the study's fidelity; "" if it has none.
-func (h *Header) Fidelity() string {
-	for _, line := range h.Space {
-		if f, ok := strings.CutPrefix(line, "fidelity "); ok {
-			return f
-		}
-	}
-	return ""
-}
-
 // scanFidelity reads what line wrote, but for its first word.
 func scanFidelity(d *jsonline.Scanner) *Fidelity {
 	f := &Fidelity{Parameter: scanQuoted(d)}
@@ -136,60 +124,6 @@ func scanFidelity(d *jsonline.Scanner) *Fidelity {
 	d.Want("] eta ")
 	f.Eta = scanFloat(d)
 	return f
-}
-
-// validateFidelity checks Fidelity, and that the rest goes with it.
-func (c *Config) validateFidelity(all *fieldErrors) {
-	f := c.Fidelity
-	if f == nil {
-		return
-	}
-	if err := f.Validate(); err != nil {
-		all.bad("Fidelity", "%w", err)
-		return
-	}
-	if _, ok := c.Space.Param(f.Parameter); ok {
-		all.bad("Fidelity", "parameter %q is in the space, too: the rule decides its value, so take it out of the space", f.Parameter)
-	}
-	scheduler, field := c.Scheduler, "Scheduler"
-	if scheduler == nil { // the default replaces it
-		scheduler, field = c.DefaultScheduler, "DefaultScheduler"
-	}
-	if scheduler == nil && f.Low < f.High && c.logged == nil {
-		all.bad("Fidelity", "there is no Scheduler, so nothing decides which trials run at more than %s %v: want one, such as schedule.ASHA{Rule: schedule.Promotion}", f.Parameter, f.Low)
-	}
-	if _, ok := scheduler.(Allocator); ok {
-		all.bad("Fidelity", "%T divides nodes among trials as they train, and a trial of this study begins anew at each level: want another Scheduler", scheduler)
-	}
-	refuse := func(field string, rule any) {
-		if s, ok := rule.(Stepwise); ok && s.Stepwise() {
-			all.bad(field, "%T follows a trial over its steps, and with a Fidelity each step is a training of its own: use schedule.ASHA without Guard, Hyperband, Predict or MedianStopping (promotion, asha, hyperband, predict or median in a study file)", rule)
-		}
-	}
-	refuse(field, scheduler)
-	for i, p := range c.Pruners {
-		refuse(fmt.Sprintf("Pruners[%d]", i), p)
-	}
-}
-
-// shown are the parameters that trials have: those of the space, and the fidelity.
-func (c *Config) shown() Space {
-	f := c.Fidelity
-	switch {
-	case f == nil:
-		return c.Space
-	case f.whole():
-		return append(slices.Clone(c.Space), Int(f.Parameter, int(f.Low), int(f.High)))
-	}
-	return append(slices.Clone(c.Space), Real(f.Parameter, f.Low, f.High))
-}
-
-// topStep is the step from which on a report counts for the best trial.
-func (c *Config) topStep() int {
-	if c.Fidelity == nil {
-		return 0
-	}
-	return c.Fidelity.Step(c.Fidelity.High)
 }
 
 // from is the level at which a trial begins that is to begin at a step.
@@ -228,20 +162,6 @@ func (f Fidelity) at(p Params, level float64) Params {
 	return p.with(f.Parameter, level)
 }
 
-// off are the parameters that are searched: without the fidelity's.
-func (c *Config) off(p Params) Params {
-	if c.Fidelity == nil || !p.Has(c.Fidelity.Parameter) {
-		return p
-	}
-	var list []pair
-	for _, x := range p.list {
-		if x.name != c.Fidelity.Parameter {
-			list = append(list, x)
-		}
-	}
-	return Params{list}
-}
-
 // climbs says whether a trial whose run has ended is to run at the next level. Without a fidelity
 // (f is nil) there is none.
 func (f *Fidelity) climbs(t *Trial) bool {
@@ -272,24 +192,4 @@ func (f *Fidelity) levelled(t *Trial, d Decision) Decision {
 		}
 	}
 	return d
-}
-
-// note keeps what a run reported until it ends: its last report with all of the study's metrics is
-// its result. The study's mutex is held.
-func (s *Study) note(number int, m Metrics) {
-	if _, ok := m.Get(s.l.view.goals.metric); (ok || s.l.view.goals.metric == "") && s.l.view.goals.lacks(m) == "" {
-		s.noted[number] = m
-	}
-}
-
-// reportNoted reports the result of a run at one fidelity, which has ended. The study's mutex is held.
-func (s *Study) reportNoted(t *Trial) error {
-	m, ok := s.noted[t.Number]
-	delete(s.noted, t.Number)
-	if !ok || t.run.told != "" {
-		return nil
-	}
-	level, _ := s.cfg.Fidelity.level(t)
-	e := Event{Kind: EventReport, Trial: t.Number, Attempt: t.Attempts, Step: s.cfg.Fidelity.Step(level), Metrics: m}
-	return s.rec.emit(&e, func() error { return s.l.judge(&e) })
 }

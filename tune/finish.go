@@ -131,7 +131,8 @@ func (l *ledger) requeue(e *Event) error {
 			t.run.restore = checkpoints.None(n)
 		}
 		if t.State == Failed {
-			t.Failures = nil // its retries start over
+			// Its retries start over.
+			t.Failures = nil
 		}
 		l.enqueue(t)
 	}

@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 
@@ -51,38 +50,6 @@ func percentage(p float64) string {
 		return strconv.FormatFloat(100*p, 'g', 2, 64) + " %"
 	}
 	return strconv.FormatFloat(100*p, 'f', 0, 64) + " %"
-}
-
-// Reason is Rule and, where the decision has a Forecast, what it is from, in words.
-func (d *Decision) Reason() string {
-	if d.Forecast == nil {
-		return d.Rule
-	}
-	return cmp.Or(d.Rule, "predicted") + ": " + d.Forecast.String()
-}
-
-// Forecast returns the newest forecast of how the trial ends. nil: there is none, or it has trained
-// to its end.
-func (t *Trial) Forecast() *Forecast {
-	if t.State == Completed {
-		return nil
-	}
-	for i := len(t.Reports) - 1; i >= 0; i-- {
-		if f := t.Reports[i].Forecast; f != nil {
-			return f
-		}
-	}
-	return nil
-}
-
-// Reason is Rule and, where the trial was stopped by a forecast, what that was, in words.
-func (t *Trial) Reason() string {
-	if n := len(t.Reports); n > 0 && t.State == Pruned {
-		if r := t.Reports[n-1]; r.Action == Stop {
-			return (&Decision{Rule: t.Rule, Forecast: r.Forecast}).Reason()
-		}
-	}
-	return t.Rule
 }
 
 func (f *Forecast) appendJSON(b []byte) []byte {

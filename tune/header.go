@@ -130,3 +130,13 @@ func (c *Config) addLine(line string) error {
 	}
 	return d.Err()
 }
+
+// Fidelity describes the study's fidelity; "" if it has none.
+func (h *Header) Fidelity() string {
+	for _, line := range h.Space {
+		if f, ok := strings.CutPrefix(line, "fidelity "); ok {
+			return f
+		}
+	}
+	return ""
+}

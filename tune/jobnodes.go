@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
@@ -20,36 +19,6 @@ import (
 
 // defaultHostTimeout is Jobs.HostTimeout where it is zero.
 const defaultHostTimeout = 10 * time.Minute
-
-// slowestProbe is nodes.Config.SlowestProbe. Tests with real hosts make it shorter.
-var slowestProbe time.Duration
-
-// A nodeSource is what says which nodes there are.
-type nodeSource struct {
-	hostFile string
-	cluster  *jobs.Cluster
-}
-
-// A jobSetup is what Jobs have found: the nodes, once, and what runs attempts there. The nodes of
-// this machine alone are found again when a field of the Jobs names others meanwhile.
-type jobSetup struct {
-	mu     sync.Mutex // guards the rest
-	found  bool
-	from   nodeSource
-	err    error
-	runner *trialjob.Runner
-}
-
-// get finds the nodes by find, unless they are known.
-func (s *jobSetup) get(now nodeSource, find func() (*trialjob.Runner, error)) (*trialjob.Runner, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if local := s.from == (nodeSource{}); !s.found || local && now != s.from {
-		s.found, s.from = true, now
-		s.runner, s.err = find()
-	}
-	return s.runner, s.err
-}
 
 // runner runs attempts. It finds the nodes first, if need be.
 func (j *Jobs) runner(ctx context.Context) (*trialjob.Runner, error) {
@@ -148,7 +117,8 @@ func (j *Jobs) UploadFiles(ctx context.Context, files ...string) error {
 func (j *Jobs) keepHosts(ctx context.Context, r Resources, replicas int) error {
 	run, err := j.runner(ctx)
 	if err != nil {
-		return nil // the search has said so
+		// The search has said so.
+		return nil
 	}
 	need := nodes.Need{Trial: j.request(r), Replica: j.unit(r), Replicas: replicas, Timeout: defaultHostTimeout}
 	if j.HostTimeout > 0 {

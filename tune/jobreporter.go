@@ -12,7 +12,8 @@ type jobReporter struct {
 	r     *Reporter
 	pulse *pulse
 
-	mu sync.Mutex // guards answer
+	// mu guards answer.
+	mu sync.Mutex
 	// answer is the newest answer that asks the trial to return; nil: none has.
 	answer error
 }

@@ -1,5 +1,7 @@
 package tune
 
+import "github.com/paragon-train/paragon/tune/internal/checkpoints"
+
 // A ledger is the state of a study: the sum of its events, and the scheduler. It has no
 // clock, lock or disk. The same events in the same order make the same ledger.
 type ledger struct {
@@ -47,4 +49,19 @@ func (l *ledger) end(t *Trial, s State, rule string) {
 func (l *ledger) enqueue(t *Trial) {
 	l.view.setState(t, Pending)
 	l.queue.add(t.Number)
+}
+
+// allKept are all checkpoints, those from before an exploit last.
+func (l *ledger) allKept() []checkpoints.Saved {
+	return append(l.view.trials.checkpoints(), l.storage.stale...)
+}
+
+// sizeOf is the size of a checkpoint in bytes, or 0.
+func (l *ledger) sizeOf(name checkpoints.Name) (bytes int64) {
+	for _, saved := range l.allKept() {
+		if saved.Name == name {
+			bytes = saved.Bytes
+		}
+	}
+	return bytes
 }

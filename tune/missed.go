@@ -10,36 +10,37 @@ import (
 // maxMissed is how many trials a text names.
 const maxMissed = 12
 
-// missed says for people what the deadline kept from being done; "" is nothing.
-func (v *standings) missed() string {
+// missed says for people what the deadline kept from being done; "" is nothing. total is how many
+// trials there were to be; -1: no limit was known.
+func missed(trials history, s *stops, total int) string {
 	var stopped, left []int
-	for _, t := range v.trials {
+	for _, t := range trials {
 		switch {
 		case t.State != Stopped || !strings.HasPrefix(t.Rule, deadlineRule):
-		case t.Rule == v.stops.halted:
+		case t.Rule == s.halted:
 			stopped = append(stopped, t.Number)
 		default:
 			left = append(left, t.Number)
 		}
 	}
-	halted := strings.HasPrefix(v.stops.halted, deadlineRule)
-	deadline := v.stops.halted
+	halted := strings.HasPrefix(s.halted, deadlineRule)
+	deadline := s.halted
 	var parts []string
 	why := ""
-	if before, after, ok := strings.Cut(v.stops.noMore, ": "); ok {
+	if before, after, ok := strings.Cut(s.noMore, ": "); ok {
 		deadline, why = before, " ("+after+")"
 	}
-	n := v.plan.total - len(v.trials)
+	n := total - len(trials)
 	switch {
-	case !halted && v.stops.noMore == "" || halted && v.stops.exhausted && v.stops.noMore == "" || n == 0:
+	case !halted && s.noMore == "" || halted && s.exhausted && s.noMore == "" || n == 0:
 	case n < 0:
 		parts = append(parts, "no further trials were started"+why)
 	default:
-		parts = append(parts, fmt.Sprintf("%d of %s %s not started%s", n, plural.Of(v.plan.total, "trial"), were(n), why))
+		parts = append(parts, fmt.Sprintf("%d of %s %s not started%s", n, plural.Of(total, "trial"), were(n), why))
 	}
 	if len(left) > 0 {
 		if deadline == "" || !strings.HasPrefix(deadline, deadlineRule) {
-			deadline, _, _ = strings.Cut(v.trials[left[0]].Rule, ": ")
+			deadline, _, _ = strings.Cut(trials[left[0]].Rule, ": ")
 		}
 		parts = append(parts, trialsText(left)+" "+were(len(left))+" not continued")
 	}

@@ -7,7 +7,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/files/scratch"
+	"github.com/paragon-train/paragon/internal/files/vfs"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/tune/internal/logfile"
+	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
 // open creates the study's log, or reads it and resumes.
@@ -169,3 +173,55 @@ func (s *Study) Close() error {
 
 // elapsed is how long the study has run.
 func (s *Study) elapsed() time.Duration { return s.rec.clock.elapsed() }
+
+// NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
+// that were running when the study last ended are the first that Ask returns.
+func NewStudy(cfg Config) (*Study, error) { return newStudy(cfg, vfs.OS{}) }
+
+func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Name == "" {
+		cfg.Name = defaultName
+	}
+	s := &Study{cfg: cfg, logger: cfg.Logger, folder: studydir.New(fsys, cfg.Dir), asking: make(chan struct{}, 1), noted: map[int]Metrics{}}
+	s.chooseScheduler()
+	if s.logger == nil {
+		s.logger = joblog.Process()
+	}
+	if s.l, err = newLedger(&s.cfg); err != nil {
+		return nil, err
+	}
+	s.rec = newRecorder(&s.cfg, s.l)
+	s.checkpoints = checkpointKeeper{rec: s.rec, l: s.l, logger: s.logger, durable: studydir.OnDisk(fsys), budget: cfg.CheckpointBytes}
+	if studydir.OnDisk(fsys) {
+		// Searches that were killed leave temporary folders.
+		scratch.Sweep()
+	}
+	defer func() {
+		if err != nil {
+			s.folder.Release()
+			s.page.close()
+		}
+	}()
+	if s.page, err = newStudyPage(&s.cfg); err != nil {
+		return nil, err
+	}
+	s.rec.audience = audience{study: s.cfg.Name, observers: s.cfg.Observers, logger: s.logger}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	s.page.show(&s.cfg, s.rec, s.logger)
+	return s, nil
+}
+
+// chooseScheduler takes the default scheduler, unless another one is set, or the study began with
+// FIFO.
+func (s *Study) chooseScheduler() {
+	log := ""
+	if s.cfg.Dir != "" {
+		log = s.folder.LogPath()
+	}
+	s.cfg.chooseScheduler(s.folder.FS(), log)
+}

@@ -29,14 +29,6 @@ type Placer interface {
 	Acquire(ctx context.Context, r Resources) (Place, error)
 }
 
-// A Place is where one attempt can run.
-type Place interface {
-	// Location is the place as tables and logs show it: "local", "10.0.0.7:gpu0".
-	Location() string
-	// Release frees the place, after the attempt or unused.
-	Release()
-}
-
 // An Allocator is a Scheduler that divides the slots of nodes among the trials of a study, which
 // run as elastic jobs: workers (replicas) join and leave them while they train. Run asks it when a
 // trial has started or ended, when nodes come and go, after a number of reports, and when some time

@@ -3,6 +3,7 @@ package tune
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -11,9 +12,6 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/nodes"
 	"github.com/paragon-train/paragon/tune/internal/searchpage"
 )
-
-// pageStates are the states of trials in the order of the page.
-var pageStates = []State{Running, Pending, Paused, Completed, Pruned, Failed, Stopped}
 
 // A studyPage is the page that a study serves at Config.StatusListen. The methods of a nil page do
 // nothing.
@@ -49,10 +47,10 @@ func (p *studyPage) note(v View, e *Event) {
 }
 
 // show shows a study, which is open, and logs the link.
-func (p *studyPage) show(s *Study) {
+func (p *studyPage) show(cfg *Config, rec *recorder, logger *slog.Logger) {
 	if p != nil {
-		link := p.page.Show(&pageStudy{study: s, params: uniqueParams(s.cfg.shown())})
-		s.logger.Info(fmt.Sprintf("live page of the search: %s (works once)", link))
+		link := p.page.Show(&pageStudy{cfg: cfg, rec: rec, params: uniqueParams(cfg.shown())})
+		logger.Info(fmt.Sprintf("live page of the search: %s (works once)", link))
 	}
 }
 
@@ -65,33 +63,33 @@ func (p *studyPage) close() {
 
 // A pageStudy is a study as its page asks for it.
 type pageStudy struct {
-	study  *Study
-	params []Param // one of each name
+	cfg *Config
+	rec *recorder
+	// params are those of the space, one of each name.
+	params []Param
 }
 
 // Summary implements searchpage.Study. It first shows the page the events that are on the disk: the
 // end of an attempt may else wait for the event after it.
 func (p *pageStudy) Summary() (u page.SearchUpdate, running map[string]int) {
-	s := p.study
-	s.rec.mu.Lock()
-	s.rec.show()
-	s.rec.mu.Unlock()
-	s.View(func(v View) { u, running = summary(s, v) })
-	return u, running
+	p.rec.mu.Lock()
+	defer p.rec.mu.Unlock()
+	p.rec.show()
+	return summary(p.rec)
 }
 
 // Len implements searchpage.Study.
 func (p *pageStudy) Len() (n int) {
-	p.study.View(func(v View) { n = v.Len() })
+	p.rec.look(func(v View) { n = v.Len() })
 	return n
 }
 
 // Rows implements searchpage.Study.
 func (p *pageStudy) Rows(numbers []int) (rows []page.SearchRow) {
-	p.study.View(func(v View) {
+	p.rec.look(func(v View) {
 		for _, n := range numbers {
 			if t := v.Trial(n); t != nil {
-				rows = append(rows, p.row(v, t))
+				rows = append(rows, rowOf(v, t, p.params))
 			}
 		}
 	})
@@ -100,7 +98,7 @@ func (p *pageStudy) Rows(numbers []int) (rows []page.SearchRow) {
 
 // Hosts implements searchpage.Study.
 func (p *pageStudy) Hosts(running map[string]int) (all []page.SearchHost) {
-	cfg := &p.study.cfg
+	cfg := p.cfg
 	j, ok := cfg.Runner.(*Jobs)
 	if !ok {
 		total := 0
@@ -168,7 +166,7 @@ func (p *pageStudy) Detail(trial int) (d page.SearchDetail, ok bool) {
 
 // trial is a copy of a trial, and the study's metric.
 func (p *pageStudy) trial(number int) (t Trial, metric string, ok bool) {
-	p.study.View(func(v View) {
+	p.rec.look(func(v View) {
 		if x := v.Trial(number); x != nil {
 			t, ok = x.Clone(), true
 		}

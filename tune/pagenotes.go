@@ -100,7 +100,8 @@ func decisionNote(v View, e *Event, n page.SearchNote) (note, mark page.SearchNo
 		mark.Value = page.Precise(math.NaN())
 		return n, mark
 	}
-	if !math.IsNaN(d.Cutoff) && (d.Cutoff != 0 || d.Value != 0) { // an empty Decision has zeros
+	// An empty Decision has zeros, and compares nothing.
+	if !math.IsNaN(d.Cutoff) && (d.Cutoff != 0 || d.Value != 0) {
 		n.Bound = page.Precise(d.Cutoff)
 	}
 	n.Competitors = d.Competitors[:min(len(d.Competitors), maxNoteCompetitors)]

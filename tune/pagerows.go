@@ -10,15 +10,16 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
-// summary is what is known of the study as a whole, and how many trials run at each location. s.mu
-// is held.
-func summary(s *Study, v View) (page.SearchUpdate, map[string]int) {
+// summary is what is known of the study as a whole, and how many trials run at each location. The
+// study's mutex is held.
+func summary(rec *recorder) (page.SearchUpdate, map[string]int) {
+	v := rec.l.view
 	u := page.SearchUpdate{
-		Elapsed: page.Precise(s.elapsed().Seconds()), Metric: v.Metric(), Larger: v.Mode() != Min, Further: furtherGoals(v),
-		Planned: max(s.l.view.plan.total, 0), Parallel: max(cmp.Or(s.cfg.Parallel, 1), 0), Exhausted: v.Exhausted(), Halted: s.l.view.stops.halted, Missed: s.l.view.missed(), Over: s.rec.end.phase == studyClosed,
+		Elapsed: page.Precise(rec.clock.elapsed().Seconds()), Metric: v.Metric(), Larger: v.Mode() != Min, Further: furtherGoals(v),
+		Planned: max(v.plan.total, 0), Parallel: max(cmp.Or(v.cfg.Parallel, 1), 0), Exhausted: v.Exhausted(), Halted: v.stops.halted, Missed: v.missed(), Over: rec.end.phase == studyClosed,
 	}
-	if s.l.view.stops.haltErr != "" {
-		u.Halted += ": " + s.l.view.stops.haltErr
+	if v.stops.haltErr != "" {
+		u.Halted += ": " + v.stops.haltErr
 	}
 	if u.Over {
 		u.Elapsed = page.Precise(v.Elapsed().Seconds())
@@ -53,8 +54,8 @@ func furtherGoals(v View) string {
 // mostViolation stands for an infinite violation, which is no number of JSON.
 const mostViolation = 1e300
 
-// row copies a trial. The study's mu is held.
-func (p *pageStudy) row(v View, t *Trial) page.SearchRow {
+// rowOf copies a trial with its values of some parameters.
+func rowOf(v View, t *Trial, params []Param) page.SearchRow {
 	x := page.SearchRow{
 		Number: t.Number, State: slices.Index(pageStates, t.State), Value: v.Result(t), Violation: min(v.Violation(t), mostViolation), BestStep: -1, Step: -1, Reports: len(t.Reports), Attempts: t.Attempts,
 		Started: t.StartedAt.Seconds(), Ended: t.EndedAt.Seconds(), Trained: t.Elapsed.Seconds(), Location: t.Location, Rule: t.Reason(), Failure: string(t.Failure),
@@ -69,8 +70,8 @@ func (p *pageStudy) row(v View, t *Trial) page.SearchRow {
 	if t.State != Failed {
 		x.Failure = ""
 	}
-	x.Params = make([]any, len(p.params))
-	for i, q := range p.params {
+	x.Params = make([]any, len(params))
+	for i, q := range params {
 		x.Params[i], _ = t.Params.Get(q.Name)
 	}
 	return x
@@ -116,3 +117,6 @@ func curvesOf(t *Trial, metric string) []page.SearchCurve {
 	}
 	return all
 }
+
+// pageStates are the states of trials in the order of the page.
+var pageStates = []State{Running, Pending, Paused, Completed, Pruned, Failed, Stopped}

@@ -41,7 +41,8 @@ func appendValue(b []byte, value any) []byte {
 	case string:
 		return jsonline.AppendString(b, v)
 	default:
-		panic(fmt.Sprintf("tune: a parameter of type %T", value)) // normal lets no other in
+		// No other type gets here: normal lets none in.
+		panic(fmt.Sprintf("tune: a parameter of type %T", value))
 	}
 }
 
@@ -98,7 +99,8 @@ func readObject(d *json.Decoder, prefix string, list []pair) ([]pair, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := prefix + t.(string) // names are the only tokens here
+		// Between the values of an object Token returns names alone.
+		name := prefix + t.(string)
 		if err := validName(name); err != nil {
 			return nil, err
 		}

@@ -16,7 +16,8 @@ type plan struct {
 	parts []part
 	// first has for each part the number of its first trial, and then that of the first sample.
 	first []int
-	total int // -1: no limit
+	// total is how many trials there are to be; -1: there is no limit.
+	total int
 }
 
 type part struct {

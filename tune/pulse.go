@@ -11,7 +11,8 @@ type pulse struct {
 	// beats holds one token after something was heard.
 	beats chan struct{}
 
-	mu sync.Mutex // guards heardOf
+	// mu guards heardOf.
+	mu sync.Mutex
 	heardOf
 }
 

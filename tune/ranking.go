@@ -6,7 +6,8 @@ import "math"
 func (c *Config) ranked(t *Trial) (Report, bool) {
 	if c.several() || c.Scope == LastReport {
 		r, ok := t.Last()
-		if ok && r.Step < c.topStep() { // only the highest fidelity counts
+		// Only a result at the highest level of a fidelity counts.
+		if ok && r.Step < c.topStep() {
 			return Report{}, false
 		}
 		return r, ok

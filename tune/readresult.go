@@ -50,7 +50,3 @@ func ReadResult(path string) (*Result, error) {
 	}
 	return l.result(), nil
 }
-
-// loggedRules are the Go types of a study's rules, in the config of one that is read from its log
-// alone.
-type loggedRules struct{ suggester, scheduler string }

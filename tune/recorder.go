@@ -3,7 +3,6 @@ package tune
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -139,6 +138,13 @@ func (r *recorder) haltIfOver(e *Event) {
 	}
 }
 
+// look calls f with the current state of the study. f must not call the study, nor keep the view.
+func (r *recorder) look(f func(View)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f(r.l.view)
+}
+
 // ended says whether the study was halted, and the error that ended it.
 func (r *recorder) ended() (halted bool, fatal error) {
 	r.mu.Lock()
@@ -170,15 +176,4 @@ func (r *recorder) close(release func()) (done bool, err error) {
 	defer r.mu.Unlock()
 	r.show()
 	return false, errors.Join(err, r.audience.close(r.l.view))
-}
-
-// maxText bounds messages in the log, in bytes.
-const maxText = 8 << 10
-
-// clip shortens a message for the log.
-func clip(text string) string {
-	if len(text) > maxText {
-		text = text[:maxText] + fmt.Sprintf("... (%d bytes)", len(text))
-	}
-	return strings.ToValidUTF8(text, "\ufffd")
 }

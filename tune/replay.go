@@ -77,11 +77,13 @@ type replayer struct {
 
 // An opening is the part of a log from one process's first event to the next one's.
 type opening struct {
-	seq     uint64 // its first event
+	// seq is the number of its first event.
+	seq     uint64
 	samples int
 	// deadline is in each opening's rules, as the number of samples.
 	deadline time.Time
-	rules    *Rules // nil: the config's
+	// rules are those of the log; nil: they are the config's.
+	rules *Rules
 	// first is the first opening of the study with the same rules.
 	first int
 }
@@ -146,7 +148,8 @@ func (r *replayer) pass(i int) error {
 			last = n
 		}
 	}
-	now := -1 // the opening
+	// now is the opening of the newest event; -1: there is none yet.
+	now := -1
 	_, err = readLog(r.fsys, r.path, func(e *Event) (err error) {
 		defer func() {
 			if v := recover(); v != nil {

@@ -1,8 +1,6 @@
 package tune
 
 import (
-	"context"
-
 	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 )
 
@@ -30,19 +28,6 @@ type reports interface {
 	folder() (string, error)
 	// restored is the folder of the checkpoint to go on from.
 	restored(name checkpoints.Name) string
-}
-
-// Reporter returns the Reporter for the attempt of a trial that Ask returned.
-func (s *Study) Reporter(t Trial) *Reporter {
-	return s.reporter(context.Background(), t, newPulse())
-}
-
-// reporter is Reporter for an attempt that must end when ctx does, and whose reports p notices.
-func (s *Study) reporter(ctx context.Context, t Trial, p *pulse) *Reporter {
-	s.rec.mu.Lock()
-	restore := s.l.view.trials[t.Number].run.restore
-	s.rec.mu.Unlock()
-	return &Reporter{trial: t.Number, attempt: t.Attempts, seed: t.Seed, restore: restore, to: &studyReports{study: s, ctx: ctx, trial: t.Number, attempt: t.Attempts, pulse: p}}
 }
 
 // Report reports metrics at a step. It returns when the study has decided and the decision is on

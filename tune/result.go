@@ -188,3 +188,42 @@ func (r *Result) violated(t Trial) string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// Front is the Pareto front of the study: see the function Front. With one objective it has the
+// trials with the best value.
+func (r *Result) Front() []Trial {
+	var front []Trial
+	for _, t := range Front(r.View()) {
+		front = append(front, r.trials[t.Number])
+	}
+	return front
+}
+
+// Values are a trial's values by objective, as reported; nil if it has none.
+func (r *Result) Values(t Trial) []float64 { return r.View().Values(&t) }
+
+// Violation is the sum of a trial's violations of the constraints, each as a share of its bound's
+// magnitude: 0 if it is feasible, NaN if it has no result.
+func (r *Result) Violation(t Trial) float64 { return r.View().Violation(&t) }
+
+// Objectives are the study's metrics with their modes: one, or those of Config.Objectives.
+func (r *Result) Objectives() []Objective {
+	if r.cfg.several() {
+		return resolved(r.cfg.Objectives)
+	}
+	return []Objective{{r.Metric, r.Mode}}
+}
+
+// View is the result as observers see a study. It remains valid.
+func (r *Result) View() View {
+	v := &standings{cfg: &r.cfg, counts: map[State]int{}, best: r.best.Number, stops: stops{exhausted: true}, elapsed: r.Elapsed, told: r.Missed}
+	v.goals = goals{metric: r.Metric, mode: r.Mode, objectives: resolved(r.cfg.Objectives), constraints: r.cfg.Constraints}
+	// The plan cannot fail: it was valid when the study began.
+	v.plan, _ = newPlan(&r.cfg)
+	for i := range r.trials {
+		t := r.trials[i]
+		v.trials = append(v.trials, &t)
+		v.counts[t.State]++
+	}
+	return v
+}

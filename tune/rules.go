@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/tune/internal/jsonline"
@@ -129,14 +128,3 @@ func (r *Rules) applyTo(c *Config, m *ruletext.Maker) error {
 	c.Suggester, c.Scheduler, c.Pruners, c.Scope, c.KeepDiverged = suggester, scheduler, pruners, r.Scope, r.KeepDiverged
 	return nil
 }
-
-// typeOf is the Go type of a rule, or of otherwise if there is none.
-func typeOf(rule, otherwise any) string {
-	if rule == nil {
-		rule = otherwise
-	}
-	return fmt.Sprintf("%T", rule)
-}
-
-// ruleName is a suggester's or scheduler's type for people.
-func ruleName(rule, otherwise any) string { return strings.TrimPrefix(typeOf(rule, otherwise), "*") }

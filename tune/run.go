@@ -9,17 +9,6 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/remote"
 )
 
-var (
-	// errSilent is the cause when an attempt is cancelled because it did not report.
-	errSilent = errors.New("no report")
-	// errExited is the error of a trainable that ended its goroutine.
-	errExited = errors.New("the trainable ended its goroutine instead of returning (runtime.Goexit, or FailNow of a test)")
-	// errOver is the cause when an attempt is cancelled because its study is over.
-	errOver = errors.New("the study is over")
-	// ErrNoResult is returned by Run when no trial has a finite value of the metric.
-	ErrNoResult = errors.New("no trial has a result")
-)
-
 // Run searches: it runs the trainable with parameters of the space until there are no more trials
 // to run, the timeout or the deadline has passed, or ctx ends. The result is nil only if the search
 // could not begin; with any other error it has what was found so far.

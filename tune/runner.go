@@ -76,3 +76,11 @@ func (p inProcess) Run(ctx context.Context, a Attempt, r *Reporter) (err error) 
 	}
 	return p.f(ctx, a.Params, r)
 }
+
+// A Place is where one attempt can run.
+type Place interface {
+	// Location is the place as tables and logs show it: "local", "10.0.0.7:gpu0".
+	Location() string
+	// Release frees the place, after the attempt or unused.
+	Release()
+}

@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -86,15 +87,17 @@ func Go() Decision {
 // judged; for a paused trial it takes effect at once. An order for a trial in a final
 // state has no effect; of several orders the last one counts.
 type TrialDecision struct {
-	Trial  int
-	Action Action // Stop, Complete, Pause (of a running one), GoOn (of a paused one), Exploit
+	Trial int
+	// Action is Stop, Complete, Pause (of a running trial), GoOn (of a paused one) or Exploit.
+	Action Action
 	Rule   string
 	// Donor and Params are those of Exploit. A paused trial that exploits continues
 	// after a GoOn, or when Next chooses it.
 	Donor  int
 	Params Params
 
-	allocated bool // the Allocator gave the trial nothing
+	// allocated says that the pause is the Allocator's, which has given the trial no replica.
+	allocated bool
 }
 
 // A TrialChoice is what a free slot does.
@@ -168,4 +171,12 @@ type StopDecision struct {
 	StopAll bool
 	// Rule says why: "accuracy reached 0.9".
 	Rule string
+}
+
+// Reason is Rule and, where the decision has a Forecast, what it is from, in words.
+func (d *Decision) Reason() string {
+	if d.Forecast == nil {
+		return d.Rule
+	}
+	return cmp.Or(d.Rule, "predicted") + ": " + d.Forecast.String()
 }

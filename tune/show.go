@@ -13,20 +13,6 @@ import (
 	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
 
-// View is the result as observers see a study. It remains valid.
-func (r *Result) View() View {
-	v := &standings{cfg: &r.cfg, counts: map[State]int{}, best: r.best.Number, stops: stops{exhausted: true}, elapsed: r.Elapsed, told: r.Missed}
-	v.goals = goals{metric: r.Metric, mode: r.Mode, objectives: resolved(r.cfg.Objectives), constraints: r.cfg.Constraints}
-	// The plan cannot fail: it was valid when the study began.
-	v.plan, _ = newPlan(&r.cfg)
-	for i := range r.trials {
-		t := r.trials[i]
-		v.trials = append(v.trials, &t)
-		v.counts[t.State]++
-	}
-	return v
-}
-
 // Load reads the result so far from a study's log, at path or in the folder path. The study may be
 // running. cfg is the study's; its Scheduler and Pruners must not be in use, and a decision that
 // they do not make is an error. With a Runner in cfg the result can train again (RunBest, Confirm).

@@ -186,13 +186,6 @@ func (s Space) Fill(fixed Params, propose func(p Param, before Params) (any, err
 	return full, nil
 }
 
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 func (s Space) names() []string {
 	var names []string
 	for _, p := range s {

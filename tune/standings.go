@@ -95,10 +95,7 @@ func (v *standings) Exhausted() bool { return v.stops.exhausted }
 
 // Plan implements View.
 func (v *standings) Plan() Plan {
-	p := Plan{Trials: v.plan.total, Deadline: v.cfg.Deadline}
-	if p.Missed = v.told; p.Missed == "" {
-		p.Missed = v.missed()
-	}
+	p := Plan{Trials: v.plan.total, Deadline: v.cfg.Deadline, Missed: v.missed()}
 	if !p.Deadline.IsZero() && !v.wall.IsZero() {
 		p.Ends = v.elapsed + p.Deadline.Sub(v.wall)
 	}
@@ -108,6 +105,14 @@ func (v *standings) Plan() Plan {
 	}
 	p.Parallel, p.Suggester, p.Scheduler = cmp.Or(v.cfg.Parallel, 1), ruleName(v.cfg.Suggester, Random{}), ruleName(v.cfg.Scheduler, FIFO{})
 	return p
+}
+
+// missed says for people what the deadline has kept from being done; "" is nothing.
+func (v *standings) missed() string {
+	if v.told != "" {
+		return v.told
+	}
+	return missed(v.trials, &v.stops, v.plan.total)
 }
 
 // Elapsed implements View.

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/paragon-train/paragon/internal/files/scratch"
-	"github.com/paragon-train/paragon/internal/files/vfs"
-	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/tune/internal/checkpoints"
 	"github.com/paragon-train/paragon/tune/internal/studydir"
 )
@@ -36,77 +33,6 @@ type Study struct {
 
 	// page is nil if none is served.
 	page *studyPage
-}
-
-// NewStudy begins a study, or resumes the one in cfg.Dir as cfg.Resume says. Close ends it. Trials
-// that were running when the study last ended are the first that Ask returns.
-func NewStudy(cfg Config) (*Study, error) { return newStudy(cfg, vfs.OS{}) }
-
-func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
-	if cfg.Name == "" {
-		cfg.Name = defaultName
-	}
-	s := &Study{cfg: cfg, logger: cfg.Logger, folder: studydir.New(fsys, cfg.Dir), asking: make(chan struct{}, 1), noted: map[int]Metrics{}}
-	s.chooseScheduler()
-	if s.logger == nil {
-		s.logger = joblog.Process()
-	}
-	if s.l, err = newLedger(&s.cfg); err != nil {
-		return nil, err
-	}
-	s.rec = newRecorder(&s.cfg, s.l)
-	s.checkpoints = checkpointKeeper{rec: s.rec, l: s.l, logger: s.logger, durable: studydir.OnDisk(fsys), budget: cfg.CheckpointBytes}
-	if studydir.OnDisk(fsys) {
-		// Searches that were killed leave temporary folders.
-		scratch.Sweep()
-	}
-	defer func() {
-		if err != nil {
-			s.folder.Release()
-			s.page.close()
-		}
-	}()
-	if s.page, err = newStudyPage(&s.cfg); err != nil {
-		return nil, err
-	}
-	s.rec.audience = audience{study: s.cfg.Name, observers: s.cfg.Observers, logger: s.logger}
-	if err := s.open(); err != nil {
-		return nil, err
-	}
-	s.page.show(s)
-	return s, nil
-}
-
-// chooseScheduler takes the default scheduler, unless another one is set, or the study began with
-// FIFO.
-func (s *Study) chooseScheduler() {
-	log := ""
-	if s.cfg.Dir != "" {
-		log = s.folder.LogPath()
-	}
-	s.cfg.chooseScheduler(s.folder.FS(), log)
-}
-
-// chooseScheduler sets Scheduler to the default, unless the study began with FIFO. log is the path
-// of its log; "" is none.
-func (c *Config) chooseScheduler(fsys vfs.FS, log string) {
-	if c.Scheduler == nil && c.DefaultScheduler != nil && (log == "" || !beganWithFIFO(fsys, log)) {
-		c.Scheduler = c.DefaultScheduler
-	}
-}
-
-// beganWithFIFO says whether there is a log whose study began with FIFO.
-func beganWithFIFO(fsys vfs.FS, path string) bool {
-	fifo, enough := false, errors.New("the header is enough")
-	// An error is left to the next reader of the log, which reports it.
-	_, _ = readLog(fsys, path, func(e *Event) error {
-		fifo = e.Header != nil && e.Header.Scheduler == typeOf(nil, FIFO{})
-		return enough
-	})
-	return fifo
 }
 
 // Ask waits for a trial to run and returns it as it is at its start; its Attempts is the number of
@@ -231,8 +157,4 @@ func (s *Study) Stop(rule string) {
 }
 
 // View calls f with the current state of the study. f must not call the study, nor keep the view.
-func (s *Study) View(f func(View)) {
-	s.rec.mu.Lock()
-	defer s.rec.mu.Unlock()
-	f(s.l.view)
-}
+func (s *Study) View(f func(View)) { s.rec.look(f) }

@@ -50,3 +50,16 @@ func (s *studyReports) checkpoint(step int, write func(dir string) error) error 
 
 // restored implements reports.
 func (s *studyReports) restored(name checkpoints.Name) string { return s.study.checkpoints.path(name) }
+
+// Reporter returns the Reporter for the attempt of a trial that Ask returned.
+func (s *Study) Reporter(t Trial) *Reporter {
+	return s.reporter(context.Background(), t, newPulse())
+}
+
+// reporter is Reporter for an attempt that must end when ctx does, and whose reports p notices.
+func (s *Study) reporter(ctx context.Context, t Trial, p *pulse) *Reporter {
+	s.rec.mu.Lock()
+	restore := s.l.view.trials[t.Number].run.restore
+	s.rec.mu.Unlock()
+	return &Reporter{trial: t.Number, attempt: t.Attempts, seed: t.Seed, restore: restore, to: &studyReports{study: s, ctx: ctx, trial: t.Number, attempt: t.Attempts, pulse: p}}
+}

@@ -5,11 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"unicode/utf8"
 )
-
-// maxMetrics bounds a report.
-const maxMetrics = 1000
 
 // Tell reports metrics of a trial at a step, and returns the decision when it is on disk. Steps
 // increase. Telling a step again changes nothing and returns the same decision, or Continue if an
@@ -137,25 +133,6 @@ func (s *Study) checkMetrics(t *Trial, step int, m Metrics) error {
 	return err
 }
 
-// validMetrics checks the names of a report's metrics, which are sorted.
-func validMetrics(m Metrics) error {
-	if len(m) == 0 {
-		return errors.New("the report has no metrics")
-	}
-	if len(m) > maxMetrics {
-		return fmt.Errorf("the report has %d metrics, want at most %d", len(m), maxMetrics)
-	}
-	for i, x := range m {
-		if x.Name == "" || len(x.Name) > maxText || !utf8.ValidString(x.Name) {
-			return fmt.Errorf("metric %.100q: want a name, in UTF-8, of at most %d bytes", x.Name, maxText)
-		}
-		if i > 0 && x.Name <= m[i-1].Name {
-			return fmt.Errorf("metric %q after %q: want each once, sorted", x.Name, m[i-1].Name)
-		}
-	}
-	return nil
-}
-
 // Finish ends the attempt of a trial. err is nil if the training is complete, has ErrStop or
 // ErrPause in its chain if the attempt was asked to end, and is else its failure, with a class from
 // Fail.
@@ -179,7 +156,8 @@ func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error 
 		return fmt.Errorf("tune: finish trial %d: there are only trials 0 to %d", number, len(s.l.view.trials)-1)
 	}
 	if !t.run.active || attempt != 0 && attempt != t.Attempts {
-		return nil // it was given up before
+		// The attempt was given up before.
+		return nil
 	}
 	s.checkpoints.folder.Ended(number)
 	e := Event{Kind: EventEnd, Trial: number, Attempt: t.Attempts, Outcome: outcome}
@@ -227,4 +205,24 @@ func answer(trial, step int, d Decision) error {
 	default:
 		return nil
 	}
+}
+
+// note keeps what a run reported until it ends: its last report with all of the study's metrics is
+// its result. The study's mutex is held.
+func (s *Study) note(number int, m Metrics) {
+	if _, ok := m.Get(s.l.view.goals.metric); (ok || s.l.view.goals.metric == "") && s.l.view.goals.lacks(m) == "" {
+		s.noted[number] = m
+	}
+}
+
+// reportNoted reports the result of a run at one fidelity, which has ended. The study's mutex is held.
+func (s *Study) reportNoted(t *Trial) error {
+	m, ok := s.noted[t.Number]
+	delete(s.noted, t.Number)
+	if !ok || t.run.told != "" {
+		return nil
+	}
+	level, _ := s.cfg.Fidelity.level(t)
+	e := Event{Kind: EventReport, Trial: t.Number, Attempt: t.Attempts, Step: s.cfg.Fidelity.Step(level), Metrics: m}
+	return s.rec.emit(&e, func() error { return s.l.judge(&e) })
 }

@@ -1,7 +1,6 @@
 package tune
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -51,58 +50,6 @@ const (
 	// FromSuggester is a proposal of the Suggester. Axes of the grid take all their values.
 	FromSuggester Origin = "suggester"
 )
-
-// A Metric is one reported number.
-type Metric struct {
-	Name  string
-	Value float64
-}
-
-// Metrics are the numbers of one report, sorted by name.
-type Metrics []Metric
-
-// Get returns a number, and whether it was reported.
-func (m Metrics) Get(name string) (float64, bool) {
-	for _, x := range m {
-		if x.Name == name {
-			return x.Value, true
-		}
-	}
-	return math.NaN(), false
-}
-
-// Names returns the names, sorted.
-func (m Metrics) Names() []string {
-	names := make([]string, len(m))
-	for i, x := range m {
-		names[i] = x.Name
-	}
-	return names
-}
-
-// Map returns the numbers by name.
-func (m Metrics) Map() map[string]float64 {
-	all := make(map[string]float64, len(m))
-	for _, x := range m {
-		all[x.Name] = x.Value
-	}
-	return all
-}
-
-// MetricsOf sorts what was reported.
-func MetricsOf(reported map[string]float64) Metrics {
-	m := make(Metrics, 0, len(reported))
-	for name, value := range reported {
-		m = append(m, Metric{name, value})
-	}
-	slices.SortFunc(m, func(a, b Metric) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return b2i(a.Name > b.Name)
-	})
-	return m
-}
 
 // A Report is one report of a trial.
 type Report struct {
@@ -275,4 +222,28 @@ func (c Checkpoint) name(trial int) checkpoints.Name {
 // saved is the checkpoint among those of all trials.
 func (c Checkpoint) saved(trial int) checkpoints.Saved {
 	return checkpoints.Saved{Name: c.name(trial), Bytes: c.Bytes}
+}
+
+// Forecast returns the newest forecast of how the trial ends. nil: there is none, or it has trained
+// to its end.
+func (t *Trial) Forecast() *Forecast {
+	if t.State == Completed {
+		return nil
+	}
+	for i := len(t.Reports) - 1; i >= 0; i-- {
+		if f := t.Reports[i].Forecast; f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// Reason is Rule and, where the trial was stopped by a forecast, what that was, in words.
+func (t *Trial) Reason() string {
+	if n := len(t.Reports); n > 0 && t.State == Pruned {
+		if r := t.Reports[n-1]; r.Action == Stop {
+			return (&Decision{Rule: t.Rule, Forecast: r.Forecast}).Reason()
+		}
+	}
+	return t.Rule
 }

@@ -78,7 +78,8 @@ func occupy(task remote.Task) error {
 // A TrialEnded is the error of Run in a process of a trial: the trainable has run, and the process
 // should exit.
 type TrialEnded struct {
-	Err error // nil: the trial succeeded
+	// Err is nil if the trial succeeded.
+	Err error
 }
 
 func (e *TrialEnded) Error() string {
