@@ -50,7 +50,8 @@ func blendPart(a, b, gamma float64) (both, part float64) {
 		power := gamma * math.Log(small/large)
 		ratio = math.Exp(power)
 		both = large
-		if power >= -40 { // else below the last bit
+		// A smaller power is below the last bit.
+		if power >= -40 {
 			both *= math.Exp(math.Log1p(ratio) / gamma)
 		}
 	}

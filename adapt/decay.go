@@ -20,7 +20,8 @@ func decay(smoothing, scale float64) float64 {
 		}
 		whole = half
 	}
-	const one = 1 - 1.0/(1<<53) // its root is itself
+	// one is the largest number below 1: its root is itself.
+	const one = 1 - 1.0/(1<<53)
 	for root := math.Sqrt(smoothing); rest > 0 && root < one; root = math.Sqrt(root) {
 		if rest *= 2; rest >= 1 {
 			power *= root

@@ -73,7 +73,8 @@ func (v *Evidence) decay(keep float64) {
 // add takes one measurement of this weight; apart: it is a block of its own.
 func (v *Evidence) add(n Noise, weight float64, apart bool) {
 	if apart {
-		v.Open, v.Count = Sums{}, 0 // a few of other steps
+		// What is open has a few measurements of other steps, and is no part of this block.
+		v.Open, v.Count = Sums{}, 0
 	}
 	v.Open.Sqr += float64(weight * n.Sqr)
 	v.Open.Var += float64(weight * n.Var)
@@ -90,7 +91,8 @@ func (v *Evidence) add(n Noise, weight float64, apart bool) {
 // close takes one block.
 func (v *Evidence) close(w, x, y float64) {
 	size, unit := x+y, v.Unit
-	if !(size > 0) { // no gradient at all
+	if !(size > 0) {
+		// There is no gradient at all.
 		return
 	}
 	if unit == 0 {

@@ -266,7 +266,8 @@ func (l Limits) Nearest(initialBatch, replicas, examples int) (localBatch, accum
 // batches are the local batches that are possible with s accumulated ones.
 func (r ranges) batches(s int) (low, high int) {
 	low, high = max(r.low, (r.least-1)/(s+1)+1), min(r.high, r.most/(s+1))
-	if r.single && s == 0 { // the initial batch alone
+	if r.single && s == 0 {
+		// Without accumulation there is the initial batch alone.
 		low, high = max(low, r.least), min(high, r.least)
 	}
 	return low, high

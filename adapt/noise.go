@@ -42,7 +42,8 @@ func (n Noise) Gain(scale float64) float64 {
 	}
 	sqr, variance := n.floored()
 	r := (variance + sqr) / (variance/scale + sqr)
-	return min(max(r, min(scale, 1)), max(scale, 1)) // rounding may leave the interval
+	// Rounding may leave the interval.
+	return min(max(r, min(scale, 1)), max(scale, 1))
 }
 
 // Efficiency is the progress of an example in a batch of scale·M0, with 1 for M0: Gain(S)/S, which

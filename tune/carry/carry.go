@@ -81,7 +81,8 @@ func Run(ctx context.Context, command []string, stdout, stderr io.Writer) (code 
 type carrier struct {
 	search *remote.Client
 	dir    string
-	first  string // what the folder had at first
+	// first lists what the folder had when the command began.
+	first string
 	// seen is what the folder had when it was last saved.
 	seen string
 }
@@ -252,8 +253,9 @@ const maxDrained = 1 << 20
 // An output is a pipe whose command has ended once its deadline is over. What the command has
 // printed by then is read.
 type output struct {
-	r       *os.File
-	drained int // bytes since then
+	r *os.File
+	// drained is how many bytes were read since the deadline was over.
+	drained int
 }
 
 func (o *output) Read(p []byte) (int, error) {

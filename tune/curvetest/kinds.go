@@ -83,10 +83,12 @@ func Draw(kind string, seed uint64) Problem {
 	}
 	n := 2 + int((seed*3+uint64(number)*2)%7)
 	if kind != Steady && kind != Noise {
-		n = max(n, 3) // the curves depend on three numbers
+		// The curves depend on three numbers.
+		n = max(n, 3)
 	}
 	if kind == Lengths {
-		n = min(n, 7) // there are n+1 values of steps
+		// There are n+1 values of steps.
+		n = min(n, 7)
 	}
 	p.Space, p.surface = drawSurface(rng, n, p.Best, p.Chance)
 	base := saturating{rate: between(rng, 2.5, 5), speed: 1}

@@ -70,14 +70,18 @@ type Outcome struct {
 type training struct {
 	params tune.Params
 	seed   uint64
-	step   int // reached
+	// step is the newest step that it has reached.
+	step int
 	// level is that of the run, or 0.
 	level int
-	steps int // its last
+	// steps is the step at which it is trained to its end.
+	steps int
 	// second is the length of a step in seconds.
 	second float64
-	value  float64 // newest report, NaN: none
-	ended  bool    // it will not continue
+	// value is its newest report; NaN: it has none.
+	value float64
+	// ended says that it will not continue.
+	ended bool
 }
 
 // An arrival is a report to come.
@@ -112,9 +116,12 @@ type simulation struct {
 	trials  []*training
 	running arrivals
 	order   int
-	now     float64 // seconds
-	spent   float64 // seconds of training
-	done    bool    // there are no more trials
+	// now is the simulated time, in seconds.
+	now float64
+	// spent is how long trials have trained, in seconds.
+	spent float64
+	// done says that there are no more trials to start.
+	done    bool
 	outcome Outcome
 }
 
@@ -160,7 +167,8 @@ func (s *simulation) run() error {
 			break
 		}
 	}
-	for len(s.outcome.Regret) < len(s.cfg.Parts) { // the search ended by itself
+	// The search has ended by itself: its regret no longer changes.
+	for len(s.outcome.Regret) < len(s.cfg.Parts) {
 		s.outcome.Regret = append(s.outcome.Regret, s.regret())
 	}
 	s.outcome.Trials = len(s.trials)

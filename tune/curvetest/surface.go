@@ -200,7 +200,8 @@ func (s *surface) easyLoss(rng *rand.Rand, space tune.Space) float64 {
 	for i := range losses {
 		q, err := space.Sample(rng, tune.Params{})
 		if err != nil {
-			panic(err) // drawSurface has made the space
+			// It cannot fail: drawSurface has made the space.
+			panic(err)
 		}
 		losses[i] = s.loss(q)
 	}

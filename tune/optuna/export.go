@@ -42,13 +42,15 @@ func exportTrial(v tune.View, t *tune.Trial) Trial {
 	var kept []any
 	for name, value := range t.Params.All() {
 		p, ok := active(space, name, t.Params)
-		if !ok || p.Kind == tune.KindDerived { // what is derived is computed anew
+		// What is derived is computed anew.
+		if !ok || p.Kind == tune.KindDerived {
 			continue
 		}
 		kept = append(kept, name, value)
 		x.Distributions[name] = distribution(p.Spec)
 	}
-	x.Params, _ = tune.NewParams(kept...) // they were a trial's
+	// NewParams cannot fail: they were those of a trial.
+	x.Params, _ = tune.NewParams(kept...)
 	objectives := v.Objectives()
 	values := v.Values(t)
 	finite := len(values) > 0

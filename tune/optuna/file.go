@@ -17,9 +17,10 @@ const Version = 1
 
 // A File is a study of Optuna's.
 type File struct {
-	Version    int      `json:"version"`
-	Name       string   `json:"study_name"`
-	Directions []string `json:"directions"` // minimize or maximize, of each objective
+	Version int    `json:"version"`
+	Name    string `json:"study_name"`
+	// Directions has "minimize" or "maximize" for each objective.
+	Directions []string `json:"directions"`
 	// MetricNames are the objectives'; nil: they have none.
 	MetricNames []string `json:"metric_names"`
 	Trials      []Trial  `json:"trials"`

@@ -88,7 +88,8 @@ type ashaTrial struct {
 	next int
 	// recorded has bit k set if rung k has the trial's value.
 	recorded uint
-	paused   bool // at rung next−1, by promotion
+	// paused says that the trial waits at rung next−1 to be promoted.
+	paused bool
 	// guarded says that the guard has kept the trial alive since the rule was to cut it.
 	guarded bool
 }
@@ -311,7 +312,8 @@ func (a *ASHA) stopping(v tune.View, r *rung, k, trial int, value, score float64
 	d.Rung, d.Competitors = k, r.best()
 	if len(r.entries) > 0 {
 		cutoff := r.percentile((1 - 1/a.eta()) * 100)
-		d.Cutoff = v.Score(cutoff) // Score is its own inverse
+		// Score is its own inverse: this is the cutoff as trials report it.
+		d.Cutoff = v.Score(cutoff)
 		if score < cutoff {
 			d.Action = tune.Stop
 		}

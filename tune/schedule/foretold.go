@@ -15,7 +15,8 @@ const band = 1.2815515655446004
 // foretold is a prediction by the model as a report has it. At least one trial has ended. at is the
 // step that the trial has reached.
 func (p *Predict) foretold(v tune.View, end forecast.Normal, at int, chance, bound float64) *tune.Forecast {
-	end.Deviation = math.Hypot(end.Deviation, p.model.Noise()) // a result has noise
+	// A result is the function's value and the noise of one training.
+	end.Deviation = math.Hypot(end.Deviation, p.model.Noise())
 	low, high := v.Score(p.model.Score(end.Mean-band*end.Deviation)), v.Score(p.model.Score(end.Mean+band*end.Deviation))
 	rival := p.bests[min(p.best(), len(p.bests))-1]
 	return &tune.Forecast{

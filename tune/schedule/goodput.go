@@ -58,7 +58,8 @@ type Goodput struct {
 	Inner tune.Scheduler
 
 	trials map[int]*goodputTrial
-	parked []int // paused by this scheduler, oldest first
+	// parked are the trials that this scheduler has paused, the oldest first.
+	parked []int
 }
 
 // A goodputTrial is what Goodput remembers of a trial.
@@ -124,7 +125,8 @@ func (g *Goodput) Pace() (reports int, interval time.Duration) {
 // Started implements tune.Scheduler.
 func (g *Goodput) Started(v tune.View, trial int) {
 	g.parked = slices.DeleteFunc(g.parked, func(n int) bool { return n == trial })
-	if t := g.trials[trial]; t != nil { // another attempt begins with nothing
+	// Another attempt begins with nothing.
+	if t := g.trials[trial]; t != nil {
 		t.on, t.parking = nil, false
 	}
 	if g.Inner != nil {
@@ -175,7 +177,8 @@ func (g *Goodput) Allocate(v tune.View, s jobs.AllocationRequest) []jobs.Share {
 	shares := make([]jobs.Share, len(s.Jobs))
 	for i, j := range s.Jobs {
 		shares[i] = jobs.Share{Trial: j.Trial, On: remaining(j.On, s.Nodes)}
-		if err != nil { // the request is impossible; nothing changes
+		if err != nil {
+			// No division meets the request: all trials keep what they have.
 			shares[i].Rule = err.Error()
 			continue
 		}

@@ -94,7 +94,8 @@ func (a *ASHA) guarded(v tune.View, trial int, t *ashaTrial, last tune.Report, d
 	cut := d.Action == tune.Stop || d.Action == tune.Pause
 	switch {
 	case !cut && !math.IsNaN(d.Cutoff):
-		t.guarded = false // a rung let it pass
+		// A rung has let it pass since.
+		t.guarded = false
 		return d
 	case !cut && !t.guarded, len(a.brackets[t.bracket].rungs) == 0:
 		return d

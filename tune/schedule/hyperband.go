@@ -33,15 +33,18 @@ type Hyperband struct {
 	table    []HyperbandBracket
 	brackets []*halving
 	of       map[int]*halving
-	orders   []tune.TrialDecision // they go out with the next decision
+	// orders are for other trials, and go out with the next decision.
+	orders []tune.TrialDecision
 }
 
 // A halving is one bracket at work.
 type halving struct {
 	HyperbandBracket
-	number  int
-	joined  int   // trials that it ever had
-	members []int // trials still in the race
+	number int
+	// joined is how many trials it ever had.
+	joined int
+	// members are the trials that are still in the race.
+	members []int
 	// arrived has for each of those trials the round that it has reached and waits in.
 	arrived map[int]int
 	score   map[int]float64
@@ -228,7 +231,8 @@ func (h *Hyperband) Next(v tune.View) tune.TrialChoice {
 		switch {
 		case h.over(v, b):
 			chosen = h.survivors(b)
-		default: // left over from an ended round
+		default:
+			// It is left over from a round that has ended.
 			for _, m := range b.members {
 				if r, ok := b.arrived[m]; ok && r < b.round {
 					chosen = append(chosen, m)

@@ -23,7 +23,8 @@ type MedianStopping struct {
 	MinTrials int
 
 	means map[int]*runningMean
-	steps []int // those that were reported, in order
+	// steps are those that any trial has reported, in order.
+	steps []int
 	// at has for each of steps the running means up to it, of the trials that got as far.
 	at map[int]*rung
 }
@@ -94,7 +95,8 @@ func (m *MedianStopping) record(trial, step int, score float64, apart bool) (oth
 		m.steps = slices.Insert(m.steps, i, step)
 	}
 	i, _ := slices.BinarySearch(m.steps, own.last()+1)
-	for ; m.steps[i] < step; i++ { // steps that this trial has skipped
+	for ; m.steps[i] < step; i++ {
+		// The trial has skipped these steps.
 		if mean := own.at(m.steps[i]); !math.IsNaN(mean) {
 			m.at[m.steps[i]].insert(entry{trial, mean}, false)
 		}

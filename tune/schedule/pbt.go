@@ -49,9 +49,12 @@ type PBT struct {
 type member struct {
 	score  float64
 	scored bool
-	last   float64 // time of the last look
-	time   float64 // time trained
-	waits  bool    // synchronous: paused until all have come
+	// last is the time at which the trial was last compared with the others.
+	last float64
+	// time is how long it has trained, in the unit of Interval.
+	time float64
+	// waits says that the trial is paused until all have come, where they wait for each other.
+	waits bool
 	// released says that the round that the trial waited for is over.
 	released bool
 }

@@ -48,7 +48,8 @@ type Predict struct {
 	// counts has the trials that trained to their end and keep all constraints.
 	counts map[int]bool
 	cache  forecast.Cache
-	model  *forecast.Model // nil: to be made anew
+	// model is nil if it is to be made anew.
+	model *forecast.Model
 	// bests are the trials that trained to their end and keep all constraints, the best first.
 	bests []ended
 	// limit is the end of the last of the best trials, in the model's unit.
@@ -184,9 +185,11 @@ func (p *Predict) Reported(v tune.View, trial int, _ *rand.Rand) tune.Decision {
 		return tune.Go()
 	case p.MaxStep > 0 && last.Step >= p.MaxStep:
 		return explain(tune.Complete, "predict: last step", last.Value)
-	case p.MaxStep == 0 && last.Step >= p.longest: // nothing is left to save
+	case p.MaxStep == 0 && last.Step >= p.longest:
+		// The trial has gone as far as any: nothing is left to save.
 		return tune.Go()
-	case !p.stepped: // it is the trial's only report
+	case !p.stepped:
+		// Where no trial has reported twice, this is the trial's only report.
 		return tune.Go()
 	case len(p.done) < p.minTrials() || last.Step < p.minStep(v) || !p.due(t, last.Step):
 		return tune.Go()

@@ -23,7 +23,8 @@ func rungLevels(least, top, eta float64, s int) []float64 {
 // An entry is a trial's score at a rung.
 type entry struct {
 	trial int
-	score float64 // larger is better
+	// score is oriented: larger is better.
+	score float64
 }
 
 // A rung keeps the scores of the trials that reached it, best first; of equals the earlier one

@@ -32,8 +32,9 @@ import (
 //
 // An error of writing does not end the search: Err and Close return it.
 type Files struct {
-	dir  string
-	now  func() time.Time // names event files
+	dir string
+	// now is the time by which event files are named.
+	now  func() time.Time
 	open map[int]*files
 	tb   tensorBoard
 	err  error
@@ -141,7 +142,8 @@ func appendTo(path string) (*os.File, error) {
 func (f *Files) report(v tune.View, t *tune.Trial, e tune.Event) error {
 	o := f.open[t.Number]
 	if o == nil || o.events == nil {
-		return nil // reported already
+		// The error was reported before.
+		return nil
 	}
 	if err := f.tb.search(f, v, e.Metrics); err != nil {
 		return err

@@ -37,7 +37,8 @@ func hparamOf(v tune.View, s tune.Spec) metrics.HParam {
 		for _, x := range s.Values {
 			h.Values = append(h.Values, hvalue(h.Kind, x))
 		}
-	case tune.KindDerived: // it is what the function returns
+	case tune.KindDerived:
+		// A derived parameter may have any value that its function returns.
 		for t := range v.Trials() {
 			if x, ok := t.Params.Get(s.Name); ok {
 				h.Kind = kindOf([]any{x})
@@ -114,7 +115,8 @@ func sessionOf(v tune.View, p tune.Params) []metrics.HParamValue {
 	var list []metrics.HParamValue
 	for name, x := range p.All() {
 		kind, ok := kinds[name]
-		if !ok { // a search without a space
+		if !ok {
+			// The search has no space.
 			kind = kindOf([]any{x})
 		}
 		list = append(list, metrics.HParamValue{Name: name, Value: hvalue(kind, x)})

@@ -37,13 +37,15 @@ func HTML(path, name string, v tune.View) error {
 type report struct {
 	Name, Goal string
 	Metric     string
-	Goals      []string // columns
-	Trials     string
+	// Goals are the columns of values, by name.
+	Goals  []string
+	Trials string
 	// Missed says what the deadline kept from being done.
-	Missed       string
-	Elapsed      time.Duration
-	Best         *reportTrial
-	Ranked       bool // there are trials with values
+	Missed  string
+	Elapsed time.Duration
+	Best    *reportTrial
+	// Ranked says that there are trials with values.
+	Ranked       bool
 	Front        []reportTrial
 	FrontPicture *picture
 	FrontLines   *parallel

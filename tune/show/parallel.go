@@ -20,15 +20,17 @@ type parallel struct {
 }
 
 type parallelAxis struct {
-	X     float64
-	Name  string
-	Ticks []tick // At is on the page
+	X    float64
+	Name string
+	// Ticks have in At where they are on the page.
+	Ticks []tick
 }
 
 // An axis maps the values of one parameter to [0, 1].
 type axis struct {
-	at    func(value any) float64
-	ticks []tick // At is in [0, 1]
+	at func(value any) float64
+	// ticks have in At where they are on the axis, from 0 to 1.
+	ticks []tick
 }
 
 // newAxis makes the axis of a parameter from the space, or for one that the space does not have

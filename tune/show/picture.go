@@ -191,13 +191,15 @@ func curvePicture(v tune.View, ranked []*tune.Trial) picture {
 	}
 	lowX, highX := span(append(slices.Clone(xs), ends)...)
 	lowY, highY := span(ys...)
-	if room := 0.4 * (highY - lowY); len(expected) > 0 { // a band may be very wide
+	// A predicted band may be very wide: it must not squeeze the curves into a line.
+	if room := 0.4 * (highY - lowY); len(expected) > 0 {
 		low, high := span(expected)
 		lowY, highY = min(lowY, max(low, lowY-room)), max(highY, min(high, highY+room))
 	}
 	x, y := p.frame(lowX, highX, lowY, highY, false)
 	p.XTicks = x.wholeTicks()
-	for i := len(ranked) - 1; i >= 0; i-- { // the best last, on top
+	// The best are drawn last, so that they are on top.
+	for i := len(ranked) - 1; i >= 0; i-- {
 		t := ranked[i]
 		name := fmt.Sprintf("%s: %s, %s%s", t.Name(), valueText(v.Result(t)), paramText(t.Params), outlook(t))
 		colour := shade(place(i, len(ranked)))

@@ -52,7 +52,9 @@ func (x *explainer) allocated(e tune.Event) {
 		case s.On.String() == had.String() && s.Rule == "":
 		case s.On.String() == had.String():
 			x.say(e, "keeps %s: %s; decided because %s", replicasText(s.On), s.Rule, e.Rule)
-		case s.Rule == "": // the last decision was not carried out
+		case s.Rule == "":
+			// The decision before was not carried out: the trial has other replicas
+			// than it was given.
 			x.say(e, "%s in place of %s; decided because %s", replicasText(s.On), replicasText(had), e.Rule)
 		default:
 			x.say(e, "%s in place of %s: %s; decided because %s", replicasText(s.On), replicasText(had), s.Rule, e.Rule)

@@ -35,7 +35,8 @@ func statusTable(v tune.View) metrics.Table {
 	place := make(map[int]int)
 	ranked := ranking(v)
 	for i, t := range ranked {
-		place[t.Number] = i - len(ranked) // before those without a value
+		// Trials with a value come before those without.
+		place[t.Number] = i - len(ranked)
 	}
 	slices.SortStableFunc(trials, func(a, b *tune.Trial) int {
 		if c := cmp.Compare(rank(a.State), rank(b.State)); c != 0 {

@@ -32,9 +32,11 @@ type Status struct {
 	// does not show.
 	Name string
 
-	mu       sync.Mutex // guards Name and all below
-	out      io.Writer
-	terminal func() (columns, rows int) // 0, 0: none
+	// mu guards Name and all below.
+	mu  sync.Mutex
+	out io.Writer
+	// terminal is the size of the terminal; 0, 0: out is none.
+	terminal func() (columns, rows int)
 	interval time.Duration
 
 	// elapsed is the search's time by its last event.
@@ -42,12 +44,14 @@ type Status struct {
 	// since is when that event was first seen.
 	since time.Time
 
-	drawn time.Time // the table
+	// drawn is when the table was drawn last.
+	drawn time.Time
 	// table has the lines as they were drawn last.
 	table []string
 	// lines is how many lines of the table stand on the terminal.
 	lines int
-	value float64 // the best so far; NaN: none
+	// value is the best so far; NaN: there is none.
+	value float64
 	// best is the trial that was last shown as the best; -1: none.
 	best int
 

@@ -42,7 +42,8 @@ func (b *tensorBoard) search(f *Files, v tune.View, others tune.Metrics) error {
 	for _, m := range others {
 		add(m.Name)
 	}
-	if len(columns) == len(b.columns) { // even without a metric
+	// There is no new column, which is so as well while no metric is known.
+	if len(columns) == len(b.columns) {
 		return nil
 	}
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
@@ -110,8 +111,8 @@ func nextStep(t *tune.Trial) int64 {
 func (b *tensorBoard) end(f *Files, t *tune.Trial, file *metrics.EventFile) (err error) {
 	failed := t.State == tune.Failed
 	switch {
-	case !failed && t.State != tune.Completed && t.State != tune.Pruned, // it may go on later
-		b.ended[t.Number]:
+	case !failed && t.State != tune.Completed && t.State != tune.Pruned, b.ended[t.Number]:
+		// A trial that has not ended may go on later, and one that has is written once.
 		return nil
 	case failed || file == nil:
 		suffix := "end"

@@ -35,12 +35,14 @@ type explainer struct {
 	trial  int
 	metric string
 	trials int
-	value  map[int]float64 // newest of each trial
+	// value has by trial its newest value.
+	value map[int]float64
 	// levels has by step the values of each trial there; nil: steps are no fidelities.
 	levels map[int]map[int]float64
 	// has are the replicas of a trial that is an elastic job.
-	has   jobs.Placement
-	fixed string // why they cannot change
+	has jobs.Placement
+	// fixed says why its replicas cannot change; "": they can.
+	fixed string
 	lines []string
 }
 
@@ -161,7 +163,8 @@ func (x *explainer) report(e tune.Event) {
 		action = tune.Continue
 	}
 	if action == tune.Continue && d.Rule == "" {
-		return // nothing was decided
+		// Nothing was decided.
+		return
 	}
 	x.say(e, "%s: %s%s%s", told, action, because(d.Reason()), x.against(d, e.Step))
 }
@@ -177,7 +180,8 @@ func because(rule string) string {
 // same one.
 func (x *explainer) against(d tune.Decision, step int) string {
 	var b strings.Builder
-	if d.Forecast != nil { // it says against what
+	if d.Forecast != nil {
+		// The forecast says what the trial was compared with.
 		return ""
 	}
 	if !math.IsNaN(d.Cutoff) && (d.Cutoff != 0 || d.Value != 0) {

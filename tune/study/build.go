@@ -138,7 +138,8 @@ func (b *builder) validate(c tune.Config) {
 	if b.faulty("space") {
 		c.Space, c.Points = tune.Space{tune.Real("any", 0, 1)}, nil
 	}
-	if b.faulty("metric") || b.faulty("objectives") { // constraints need one
+	// Constraints need a metric.
+	if b.faulty("metric") || b.faulty("objectives") {
 		c.Metric, c.Mode, c.Objectives = "any", tune.Max, nil
 	}
 	if err := c.Validate(); err != nil {

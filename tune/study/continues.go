@@ -41,7 +41,8 @@ func firstThatContinues(all []tune.Scheduler) string {
 // Warnings are what the search will do that its author may not want.
 func (s *Study) Warnings() []string {
 	name := continues(s.Config.Scheduler)
-	if s.Config.Fidelity != nil { // each level begins anew
+	// Each level of a fidelity begins anew.
+	if s.Config.Fidelity != nil {
 		return nil
 	}
 	if name == "" || s.Jobs.Checkpoints {

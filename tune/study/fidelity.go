@@ -34,7 +34,8 @@ func (f fidelity) rule(r *reader, named tune.Scheduler, top *yaml.Node) tune.Sch
 	}
 	switch s := named.(type) {
 	case nil:
-		if key != nil { // fifo
+		if key != nil {
+			// The file names fifo.
 			return tune.FIFO{}
 		}
 		return &schedule.ASHA{Rule: schedule.Promotion, MinStep: low, MaxStep: high, Eta: f.Eta}

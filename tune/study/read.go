@@ -25,7 +25,8 @@ type reader struct {
 	errs []error
 	// faulty are the fields of the file that have a mistake in them.
 	faulty map[string]bool
-	levels bool // the file has a fidelity
+	// levels says that the file has a fidelity.
+	levels bool
 }
 
 func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {

@@ -32,7 +32,8 @@ func (r *reader) param(e entry, field string) (tune.Param, bool) {
 	case n.Kind == yaml.ScalarNode && n.Value == "bool":
 		p = tune.Bool(e.key)
 	case n.Kind == yaml.ScalarNode:
-		p = tune.Choice(e.key, r.constant(n, field)) // it stays
+		// A value that stands alone is a choice of one: the parameter stays as it is.
+		p = tune.Choice(e.key, r.constant(n, field))
 	default:
 		p = r.paramFields(e, field)
 	}

@@ -14,7 +14,8 @@ type cmaState struct {
 	mean, pc, ps                    []float64
 	sigma                           float64
 	c, b                            *mat.Dense
-	scale                           []float64 // D
+	// scale is the diagonal of D, where C = B·D²·Bᵀ.
+	scale []float64
 }
 
 func newCMAState(d, lambda int, mean []float64, sigma float64) *cmaState {

@@ -20,8 +20,10 @@ type gp struct {
 	theta gpTheta
 	x     [][]float64
 	chol  mat.Cholesky
-	y     [][]float64     // sets of values
-	alpha []*mat.VecDense // K⁻¹·y of each
+	// y are the sets of values.
+	y [][]float64
+	// alpha is K⁻¹·y of each set.
+	alpha []*mat.VecDense
 }
 
 // matern is the kernel without amplitude at scaled distance r, and −k'(r)/r.
@@ -259,7 +261,8 @@ func (p *gpPredictor) at(x []float64) float64 {
 		p.means[s] = sum
 	}
 	variance := p.v
-	for i := range n { // L·w = k
+	// This solves L·w = k.
+	for i := range n {
 		sum := p.k[i]
 		row := p.raw[i*n : i*n+i]
 		for j, lij := range row {

@@ -53,7 +53,8 @@ func (l *Limit) Suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, e
 	switch {
 	case !l.Batch && busy >= l.Max:
 		return tune.Params{}, tune.ErrWait
-	case l.Batch && busy > 0 && number%l.Max == 0: // an open batch goes on
+	case l.Batch && busy > 0 && number%l.Max == 0:
+		// A batch that is open goes on.
 		for i := max(number-l.Max, 0); i < number; i++ {
 			if t := v.Trial(i); t != nil && !t.State.Final() {
 				return tune.Params{}, tune.ErrWait

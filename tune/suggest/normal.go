@@ -3,8 +3,9 @@ package suggest
 import "math"
 
 const (
-	sqrt2      = math.Sqrt2
-	logSqrt2Pi = 0.91893853320467274178 // log √(2π)
+	sqrt2 = math.Sqrt2
+	// logSqrt2Pi is log √(2π).
+	logSqrt2Pi = 0.91893853320467274178
 )
 
 // normalCDF is Φ(x), the standard normal distribution function.
@@ -23,7 +24,8 @@ func normalMass(a, b float64) float64 {
 		a, b = -b, -a
 	}
 	if a < -8.5 && b > 8.5 {
-		return 1 // 1 to the last bit
+		// The value is 1 to the last bit.
+		return 1
 	}
 	return normalCDF(b) - normalCDF(a)
 }

@@ -37,22 +37,26 @@ var optunaRules = parzenRules{priorWeight: 1, coarseWeight: 1, joint: 0.2, narro
 // A numeric factor is a normal around mu with sigma, truncated to the dim's wide bounds. The
 // density of a stepped dim is the mass of the value's cell, of a choice a table.
 type mixture struct {
-	dims    []*dim
-	weight  []float64 // sums to 1
-	factors []factor  // one for each dim
+	dims []*dim
+	// weight has for each component its share; they sum to 1.
+	weight []float64
+	// factors has one for each dim.
+	factors []factor
 	rules   parzenRules
 }
 
 // A factor has the kernels' parts in one dim.
 type factor struct {
-	mu, sigma []float64 // numeric, in inner units
+	// mu and sigma are those of a numeric dim's components, in inner units.
+	mu, sigma []float64
 	// scale is log of 1/(sigma·√(2π)·mass inside the bounds), for a stepped dim log(1/mass).
 	scale []float64
 	// class is the observed choice of a choice dim. The prior's is the number of choices.
 	class []int
 	// table has the log probability of each choice, for each class of a choice dim.
-	table  [][]float64
-	lo, hi float64 // wide bounds
+	table [][]float64
+	// lo and hi are the wide bounds: half a step beyond the values, where there are steps.
+	lo, hi float64
 }
 
 // observationWeights has 1 for each of n observations, oldest first; beyond the newest ramp ones
@@ -153,7 +157,8 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 	f.sigma = make([]float64, n+1)
 	switch {
 	case joint && rules.joint == 0:
-		f.sigma[0] = width // no neighbour: the whole width
+		// A component without a neighbour is as wide as the range.
+		f.sigma[0] = width
 		f.neighbours(n)
 	case joint:
 		s := rules.joint * math.Pow(float64(max(n, 1)), -1/float64(numDims+4)) * width
@@ -178,7 +183,8 @@ func (f *factor) numeric(d *dim, obs [][]float64, j int, rules parzenRules, join
 	for i, s := range f.sigma {
 		mass := normalMass((f.lo-f.mu[i])/s, (f.hi-f.mu[i])/s)
 		if rules.hyperopt {
-			mass = 1 // divided out over the whole mixture
+			// The mass within the bounds is divided out over the whole mixture.
+			mass = 1
 		}
 		if mass != 1 {
 			f.scale[i] = -math.Log(mass)

@@ -18,8 +18,10 @@ type program struct {
 	group  *procgroup.Group
 	stdin  io.WriteCloser
 	stdout io.Closer
-	lines  chan []byte // closed when its output has ended
-	err    error       // why, once lines is closed
+	// lines is closed when the output has ended.
+	lines chan []byte
+	// err is why lines was closed, and is read after that.
+	err    error
 	stderr tail
 	done   sync.WaitGroup
 }

@@ -14,10 +14,14 @@ import (
 type recordState int
 
 const (
-	recordRunning  recordState = iota // pending or running, without a result
-	recordComplete                    // its result counts
-	recordPruned                      // stopped early or paused
-	recordFailed                      // nothing counts
+	// recordRunning is a trial that is pending or running, without a result.
+	recordRunning recordState = iota
+	// recordComplete is a trial whose result counts.
+	recordComplete
+	// recordPruned is a trial that was stopped early, or is paused.
+	recordPruned
+	// recordFailed is a trial of which nothing counts.
+	recordFailed
 )
 
 // A record is one trial as the models see it.
@@ -27,7 +31,8 @@ type record struct {
 	x     []float64
 	hash  uint64
 	state recordState
-	score float64 // larger is better
+	// score is oriented: larger is better.
+	score float64
 	// scores are those of all objectives, larger is better; nil if one is missing. violation is
 	// above 0 if the trial is not feasible.
 	scores    []float64
@@ -57,7 +62,8 @@ func (r *record) compare(o *record) int {
 	if r.state == recordPruned && r.step != o.step {
 		return cmp.Compare(o.step, r.step)
 	}
-	return cmp.Compare(o.score, r.score) // cmp has NaN below all numbers
+	// Compare has NaN below all numbers: it is the worst score.
+	return cmp.Compare(o.score, r.score)
 }
 
 // byEnd orders records as they ended.
@@ -82,7 +88,8 @@ func byTheirEnd(recs []record) []*record {
 type reader struct {
 	model *model
 	recs  []record
-	done  []bool // recs[i] will not change any more
+	// done[i] says that recs[i] will not change any more.
+	done []bool
 	// stepped says that a trial has reported more than once, so that trials can be compared
 	// before they end.
 	stepped bool
@@ -115,7 +122,8 @@ func (m *model) record(v tune.View, t *tune.Trial) record {
 	r.hash = hash(r.x)
 	r.scores, _ = tune.Scores(v, t)
 	if r.violation = v.Violation(t); math.IsNaN(r.violation) {
-		r.violation = 0 // no report yet
+		// There is no report yet.
+		r.violation = 0
 	}
 	last, ok := t.Last()
 	if ok {
@@ -128,7 +136,8 @@ func (m *model) record(v tune.View, t *tune.Trial) record {
 		r.state = recordComplete
 	case t.State == tune.Failed || !ok:
 		r.state = recordFailed
-	default: // pruned, paused, or stopped
+	default:
+		// The trial is pruned, paused or stopped.
 		r.state, r.step, r.score = recordPruned, last.Step, v.Score(last.Value)
 		if t.State == tune.Paused {
 			r.ended = last.At

@@ -96,7 +96,8 @@ func sobolFrom(poly uint64, rng *rand.Rand) sobolMatrix {
 	s := bits.Len64(poly) - 1
 	var v sobolMatrix
 	for k := range min(s, sobolBits) {
-		m := uint32(rng.Uint64N(1<<k))<<1 | 1 // odd, below 2^(k+1)
+		// m is odd and below 2^(k+1), as the direction number of bit k has to be.
+		m := uint32(rng.Uint64N(1<<k))<<1 | 1
 		v[k] = m << (sobolBits - 1 - k)
 	}
 	for k := s; k < sobolBits; k++ {

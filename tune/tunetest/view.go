@@ -22,12 +22,14 @@ type View struct {
 	// Direction is Max if it is Auto.
 	Direction tune.Mode
 	// Goals are several objectives; then MetricName and Direction are not used.
-	Goals      []tune.Objective
-	Bounds     []tune.Constraint
-	Levels     *tune.Fidelity
-	StudySeed  uint64
-	Last       bool // judge trials by their last report
-	NoNew      bool // Exhausted
+	Goals     []tune.Objective
+	Bounds    []tune.Constraint
+	Levels    *tune.Fidelity
+	StudySeed uint64
+	// Last ranks trials by their last report, and not by their best.
+	Last bool
+	// NoNew is what Exhausted returns.
+	NoNew      bool
 	FixedParts map[int]tune.Params
 	All        []*tune.Trial
 	Now        time.Duration

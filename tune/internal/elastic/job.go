@@ -27,7 +27,8 @@ type Job struct {
 	// wake holds one token: Steer is to look again.
 	wake chan struct{}
 
-	mu   sync.Mutex // guards all below
+	// mu guards all below.
+	mu   sync.Mutex
 	want jobs.Placement
 	// since is when want last changed, or a unit was taken or given back.
 	since time.Time

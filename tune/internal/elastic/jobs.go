@@ -28,7 +28,8 @@ type Env struct {
 // Jobs are the elastic jobs of a search that run now, and what was decided for attempts that are
 // about to begin. The zero value is ready. Its methods may be called together.
 type Jobs struct {
-	mu sync.Mutex // guards all below
+	// mu guards all below.
+	mu sync.Mutex
 	// running has the attempts that run, by trial.
 	running map[int]*Job
 	// decided has placements for attempts that have not begun, by trial.

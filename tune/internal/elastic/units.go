@@ -53,7 +53,8 @@ func placementOf(all []*slots.Unit) (p jobs.Placement) {
 func (u *units) exchange(want, commanded jobs.Placement) (changed bool) {
 	all := u.holding.Units()
 	for x := range u.holders {
-		if !slices.Contains(all, x) { // its node was lost
+		if !slices.Contains(all, x) {
+			// Its node was lost.
 			delete(u.holders, x)
 		}
 	}

@@ -65,7 +65,8 @@ type interval struct{ low, high float64 }
 type leaf struct {
 	box   []interval
 	value float64
-	size  float64 // volume
+	// size is the volume of the leaf.
+	size float64
 }
 
 // A grower makes one tree.
@@ -132,7 +133,8 @@ func (g *grower) split(sample []int, box []interval) (input int, at float64) {
 	tried := g.rng.Perm(len(g.inputs))[:(5*len(g.inputs)+5)/6]
 	for _, j := range tried {
 		slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(g.x[a][j], g.x[b][j]), cmp.Compare(a, b)) })
-		sum, n := 0.0, float64(len(order)) // the sum of y − mean
+		// sum is that of y − mean over the points left of the cut.
+		sum, n := 0.0, float64(len(order))
 		for k := 1; k < len(order); k++ {
 			sum += g.y[order[k-1]] - mean
 			from, to := g.x[order[k-1]][j], g.x[order[k]][j]

@@ -100,7 +100,8 @@ func (s *hostSet) admit(h hosts.Host, known *searchHost, node slots.Node) error 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch now := s.host(h); {
-	case now != nil && now == known && known.why == nil: // a probe was faster
+	case now != nil && now == known && known.why == nil:
+		// A probe has taken it back meanwhile.
 		return nil
 	case now != nil:
 		return s.takeBack(now, node)

@@ -138,7 +138,8 @@ func (t *Tasks) Open(ctx context.Context, part slots.Part) (*Task, error) {
 		return nil, fmt.Errorf("start a step on %s: %w", node, err)
 	}
 	go func() {
-		<-x.Client.Gone() // all of its output has been read
+		// Once the connection is gone, all of its output has been read.
+		<-x.Client.Gone()
 		cmd.Wait()
 		close(x.done)
 	}()
@@ -223,7 +224,8 @@ func (t *Tasks) Suspect(ctx context.Context, node string) {
 	}
 	t.logger.Warn("tune: a step could not be started on a node; the node is removed", "node", node, "error", err)
 	t.lost.Store(true)
-	if t.alloc.Lose(node) == nil { // another trial may have been faster
+	if t.alloc.Lose(node) == nil {
+		// Another trial may have found the loss before.
 		t.changed(fmt.Sprintf("node %s was lost", node))
 	}
 }
@@ -232,10 +234,12 @@ func (t *Tasks) Suspect(ctx context.Context, node string) {
 type taskMessages struct {
 	node   string
 	logger *slog.Logger
-	mu     sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu sync.Mutex
 	// part is the beginning of a line.
 	part []byte
-	line string // the last one
+	// line is the newest line of the output.
+	line string
 }
 
 // maxMessage bounds a line, in bytes.

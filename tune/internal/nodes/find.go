@@ -81,7 +81,8 @@ func (s *hostSet) askAll(ctx context.Context, all []hosts.Host) (found []slots.N
 				names = append(names, h.String())
 			}
 		}
-		if len(names) > 0 { // the last may have just answered
+		// The last of them may have just answered.
+		if len(names) > 0 {
 			s.cfg.Logger.Info("tune: waiting for hosts to answer", "hosts", strings.Join(names, " "), "at most", hostTimeout)
 		}
 	})

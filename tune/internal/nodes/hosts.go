@@ -125,7 +125,8 @@ func (s *hostSet) suspect(name string, why error) {
 	defer s.mu.Unlock()
 	h := s.host(parsed)
 	if h == nil || h.why != nil {
-		return // removed, or set aside already
+		// It was removed, or is set aside already.
+		return
 	}
 	now := time.Now()
 	if h.fail(why, now, s.cfg.SlowestProbe); h.failures == 1 {
@@ -141,7 +142,8 @@ func (s *hostSet) suspect(name string, why error) {
 func (s *hostSet) awaken() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it will look
+	default:
+		// Another signal is waiting already, and makes keep look.
 	}
 }
 

@@ -39,7 +39,8 @@ type Config struct {
 	Changed func(cause string)
 	Logger  *slog.Logger
 
-	ask asker // replaces the question over ssh, in tests
+	// ask replaces the question over ssh in tests.
+	ask asker
 }
 
 // A Set is the nodes of one search. Its methods may be called together.
@@ -47,8 +48,10 @@ type Set struct {
 	// Alloc gives out what the nodes have.
 	Alloc   *slots.Allocator
 	changed func(cause string)
-	hosts   *hostSet // nil: no hosts
-	tasks   *Tasks   // nil: no cluster
+	// hosts is nil if trials do not run on hosts.
+	hosts *hostSet
+	// tasks is nil if trials do not run on a cluster.
+	tasks *Tasks
 }
 
 // Find asks the hosts what they have, and makes a node of each. Hosts that cannot be used are set
@@ -102,7 +105,8 @@ func (s *Set) FitsEver(r slots.Request) error {
 
 // Room is how many trials with this request can run at once, at least 1.
 func (s *Set) Room(r slots.Request) int {
-	parts := 0 // one on each host of a trial
+	// parts is how many parts of a trial fit on the nodes, if each host of the trial runs one.
+	parts := 0
 	for _, u := range s.Alloc.Usage() {
 		if fit := u.Fit(r); !u.Leaving {
 			parts += min(fit, math.MaxInt32)
@@ -146,7 +150,8 @@ func (s *Set) Table() metrics.Table {
 		}
 		t.Row(u.Name, u.CPUs, u.UsedCPUs, u.GPUs, u.UsedGPUs, limit, u.UsedSlots, state)
 	}
-	for _, h := range away { // those that have no node
+	// Those that have no node are listed, too.
+	for _, h := range away {
 		if !shown[h.name] {
 			t.Row(h.name, nil, nil, nil, nil, nil, nil, why[h.name])
 		}

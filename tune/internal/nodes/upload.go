@@ -29,7 +29,8 @@ func regular(files []string) error {
 // uploadAll copies files to all hosts in use.
 func (s *hostSet) uploadAll(ctx context.Context, files []string) error {
 	s.mu.Lock()
-	s.files = append(s.files, files...) // later hosts get them, too
+	// Hosts that come later get them, too.
+	s.files = append(s.files, files...)
 	s.mu.Unlock()
 	all := s.inUse()
 	errs := make([]error, len(all))

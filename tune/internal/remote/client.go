@@ -33,13 +33,15 @@ type Client struct {
 	task           Task
 	rank           int
 	token, address string
-	unshared       bool // it lacks the search's files
+	// unshared says that this machine lacks the files of the search's.
+	unshared bool
 
 	// mu guards the connection: there is one request at a time.
 	mu   sync.Mutex
 	conn net.Conn
 	wire *wire
-	err  error // the connection is broken
+	// err is why the connection is broken; nil: it is not.
+	err error
 }
 
 // Dial connects to the search that the environment names (lookup is os.LookupEnv). found is false

@@ -80,13 +80,16 @@ func sendAnswered(conn net.Conn, w *wire, root *os.Root, all []entry, from posit
 			err = errors.New("the search did not confirm the copy")
 		}
 		if err != nil {
-			conn.Close() // nothing that is sent now counts
+			// Nothing that is sent from now on counts.
+			conn.Close()
 		}
 		answered <- err
 	}()
 	sent := sendTree(conn, w, root, all, from, func() {})
 	if sent != nil && !errors.Is(sent, errBroken) {
-		conn.Close() // a file cannot be read
+		// A file cannot be read: closing the connection ends the copy, which does not
+		// count.
+		conn.Close()
 		<-answered
 		return sent
 	}
@@ -157,7 +160,8 @@ func (c *Client) copy(ctx context.Context, kind copyKind, at func() position, do
 // A retry says whether a copy tries again. Its patience begins when a connection breaks: one that
 // copied for long may have made progress of which only the next connection hears.
 type retry struct {
-	at position // the newest that is known
+	// at is the newest position that the receiver has told.
+	at position
 	// since is when the first connection broke there; zero: none has.
 	since time.Time
 	wait  time.Duration

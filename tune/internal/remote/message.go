@@ -138,9 +138,10 @@ func (m *Marker) there() bool {
 
 // A Restore is a checkpoint to go on from.
 type Restore struct {
-	Dir   string `json:"dir"`
-	Step  int    `json:"step"`
-	Donor int    `json:"donor"` // the trial that kept it
+	Dir  string `json:"dir"`
+	Step int    `json:"step"`
+	// Donor is the trial that saved it.
+	Donor int `json:"donor"`
 }
 
 type report struct {
@@ -170,8 +171,10 @@ type written struct {
 
 // Done is how a process ended.
 type Done struct {
-	Error string `json:"error,omitempty"` // "": well
-	Class string `json:"class,omitempty"` // the failure's class
+	// Error is "" if the worker has ended well.
+	Error string `json:"error,omitempty"`
+	// Class is that of the failure.
+	Class string `json:"class,omitempty"`
 	// Obeyed says that it ended since an answer told it to.
 	Obeyed bool `json:"obeyed,omitempty"`
 }
@@ -193,7 +196,8 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 			m[name] = strconv.FormatFloat(x, 'g', -1, 64)
 		}
 	}
-	return json.Marshal(m) // names sorted
+	// Marshal sorts the names, so that equal reports have equal texts.
+	return json.Marshal(m)
 }
 
 func (n *numbers) UnmarshalJSON(b []byte) error {

@@ -24,15 +24,17 @@ const UnchangedFolder = ".tune-unchanged"
 
 // A part is what the command has written on another host than rank 0's, of one checkpoint.
 type part struct {
-	rank int // the first one on the host
+	// rank is the first one on the host.
+	rank int
 	step int
 	dir  string
 	in   *saving
 	// asked says that the rank was asked for its part. The session's mu guards this and all
 	// below.
 	asked bool
-	done  bool // it is there, or
-	err   error
+	// done says that the part has come, or that err says why it will not.
+	done bool
+	err  error
 }
 
 // gathered are the parts of the checkpoint that rank 0 saves in dir.

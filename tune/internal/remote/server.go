@@ -49,7 +49,8 @@ type Server struct {
 	// unauthenticated are the connections that have not sent a valid hello.
 	unauthenticated unauthenticated.Conns
 
-	mu       sync.Mutex // guards all below
+	// mu guards all below.
+	mu       sync.Mutex
 	sessions map[string]*Session
 	conns    map[net.Conn]bool
 	closed   bool
@@ -194,14 +195,16 @@ func versionError(theirs int) error {
 
 // A Session is one attempt of a trial.
 type Session struct {
-	server  *Server
-	token   string
-	task    Task
-	own     func(rank int) (cpus []int, gpus []string)
-	slots   Slots // elastic trials alone
+	server *Server
+	token  string
+	task   Task
+	own    func(rank int) (cpus []int, gpus []string)
+	// slots is set for elastic trials alone.
+	slots   Slots
 	backend Backend
 
-	mu sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu sync.Mutex
 	// changed tells that the rest has changed, or the session is over.
 	changed *sync.Cond
 	over    bool
@@ -380,7 +383,8 @@ func (x *Session) join(c net.Conn, rank int) joining {
 		return twice
 	}
 	x.joined[rank], x.present[rank] = true, true
-	delete(x.left, rank) // another process has taken its place
+	// Another process has taken the place of the one that left.
+	delete(x.left, rank)
 	x.conns[c] = true
 	return joined
 }
@@ -576,7 +580,8 @@ func (x *Session) hold(c net.Conn, w *wire, h hello) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var reading sync.WaitGroup
 	reading.Go(func() {
-		_, _ = w.receive() // it has nothing more to say
+		// The worker has nothing more to say: receive returns when the connection ends.
+		_, _ = w.receive()
 		cancel()
 	})
 	defer func() {

@@ -51,7 +51,8 @@ func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 // An entry is a file or a folder of a checkpoint. An archive has them by name, so that a folder
 // comes before what is in it.
 type entry struct {
-	name   string // slashes, on every system
+	// name is the path in the tree, with slashes on every system.
+	name   string
 	bytes  int64
 	folder bool
 }
@@ -74,7 +75,8 @@ func listTree(root *os.Root) ([]entry, error) {
 		if err != nil || name == "." {
 			return err
 		}
-		info, err := root.Stat(filepath.FromSlash(name)) // links stay within the folder
+		// A root follows links only as long as they stay within the folder.
+		info, err := root.Stat(filepath.FromSlash(name))
 		if err != nil {
 			return err
 		}
@@ -165,10 +167,12 @@ func (p *pieceWriter) Write(b []byte) (n int, err error) {
 
 // A pieceReader reads what a pieceWriter sends.
 type pieceReader struct {
-	c      net.Conn
-	w      *wire
-	left   int64  // bytes that may come
-	buffer []byte // it holds pieces
+	c net.Conn
+	w *wire
+	// left is how many bytes may still come.
+	left int64
+	// buffer holds one piece of a file at a time.
+	buffer []byte
 	// remaining is what is left of the piece that came last.
 	remaining []byte
 }
@@ -222,20 +226,23 @@ type treeReceiver struct {
 	dir string
 	// limit bounds the bytes of all files together.
 	limit int64
-	alive func() // called when some have come
+	// alive is called when bytes have come.
+	alive func()
 
 	// mu is held by the connection that receives. It guards the rest.
 	mu sync.Mutex
 	// root is dir, opened; nil: nothing has come yet.
 	root *os.Root
-	at   position // how much has come
+	// at is how much has come.
+	at position
 	// bytes is the size of all files so far, by their headers.
 	bytes int64
 	// now is the file of which at.Offset bytes have come, and file is open for the rest; nil:
 	// the last one that came is whole.
-	now    entry
-	file   *os.File
-	whole  bool // all has come
+	now  entry
+	file *os.File
+	// whole says that all has come.
+	whole  bool
 	closed bool
 }
 

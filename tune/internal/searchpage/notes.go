@@ -14,7 +14,8 @@ const maxNotes = 200
 // Notes are what happened to the trials of a search, and which of them have changed since a page
 // asked last. The zero value is ready. Its methods may be called together.
 type Notes struct {
-	mu sync.Mutex // guards all below
+	// mu guards all below.
+	mu sync.Mutex
 	// told says that a page was told of all trials: from then on it is told of changes.
 	told     bool
 	changed  map[int]bool

@@ -65,7 +65,8 @@ type Grant struct {
 	of *Allocator
 	// lost is closed when a node of the grant has gone.
 	lost chan struct{}
-	gone string // the node
+	// gone is the name of the node.
+	gone string
 	over bool
 }
 
@@ -99,29 +100,37 @@ func (g *Grant) Release() {
 
 // An Allocator gives out the nodes' processors and GPUs. Its methods may be called together.
 type Allocator struct {
-	mu     sync.Mutex // guards all below
-	nodes  []*node    // ordered by Add
-	queue  []*waiting // first come, first served
+	// mu guards all below.
+	mu sync.Mutex
+	// nodes are in the order in which they were added.
+	nodes []*node
+	// queue is served in its order: who came first is served first.
+	queue  []*waiting
 	grants map[*Grant]bool
 
 	holdings map[*Holding]bool
-	changed  chan struct{} // closed at the next change
+	// changed is closed at the next change.
+	changed chan struct{}
 }
 
 // A node is a Node with what is left of it.
 type node struct {
 	Node
-	cpuOf    []*Grant // who has it; nil: free
-	gpuOf    []*Grant
-	workers  map[*Grant]int // how many run for whom
-	draining bool           // gives out nothing any more
+	// cpuOf has for each processor the grant that it belongs to; nil: it is free.
+	cpuOf []*Grant
+	gpuOf []*Grant
+	// workers has by grant how many workers run for it.
+	workers map[*Grant]int
+	// draining says that the node gives out nothing any more.
+	draining bool
 	// aside says that the node gives out nothing to new grants, for now.
 	aside bool
 }
 
 type waiting struct {
 	request Request
-	grant   chan *Grant // holds one
+	// grant holds the one that the request is served with.
+	grant chan *Grant
 }
 
 // New makes an allocator of these nodes.
@@ -303,11 +312,13 @@ func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	before := slices.Index(a.queue, w)
 	if before >= 0 {
 		a.queue = slices.Delete(a.queue, before, before+1)
-		a.serve() // those behind it may go on
+		// Those behind it may go on.
+		a.serve()
 	}
 	nodes := a.describe()
 	a.mu.Unlock()
-	if before < 0 { // served meanwhile
+	if before < 0 {
+		// It was served meanwhile.
 		return <-w.grant, nil
 	}
 	return nil, fmt.Errorf("slots: wait for %v with %s ahead in the queue; %s: %w", r, plural.Of(before, "request"), nodes, context.Cause(ctx))
@@ -315,8 +326,9 @@ func (a *Allocator) Acquire(ctx context.Context, r Request) (*Grant, error) {
 
 // Usage is what a node has and what of it is given out.
 type Usage struct {
-	Name                          string
-	Slots, CPUs, GPUs             int // Slots 0: any number
+	Name string
+	// Slots is 0 if any number of workers may run there.
+	Slots, CPUs, GPUs             int
 	UsedSlots, UsedCPUs, UsedGPUs int
 	Leaving, Aside                bool
 }

@@ -38,7 +38,8 @@ func (t *trial) execute(ctx context.Context, spec process.Spec, patience time.Du
 // executeTask runs the trial's process in a task. A node that is lost is no fault of the trial.
 func (t *trial) executeTask(ctx context.Context, spec process.Spec, patience time.Duration, started func(pid int)) (process.Exit, error) {
 	if _, err := t.settings.Launch(); err != nil {
-		return process.Exit{}, err // the node is not to blame
+		// The node is not to blame for this error.
+		return process.Exit{}, err
 	}
 	part, tasks := t.Grant.Parts[0], t.runner.Nodes.Tasks()
 	opening, cancel := t.starting(ctx)

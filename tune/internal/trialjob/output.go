@@ -46,7 +46,8 @@ type output struct {
 	// end takes what is left, once the process has ended.
 	end func() error
 
-	mu      sync.Mutex // guards all below
+	// mu guards all below.
+	mu      sync.Mutex
 	files   logFiles
 	metrics control.MetricsReader
 	clues   clues
@@ -62,11 +63,14 @@ func newOutput(cfg outputConfig) *output {
 		o.end = func() error { stdout.Flush(); stderr.Flush(); return nil }
 		return o
 	}
-	r, w := io.Pipe() // launch prints JSON lines
+	// launch prints lines of JSON.
+	r, w := io.Pipe()
 	read := make(chan error, 1)
 	go func() {
 		err := control.ReadLines(r, o.line)
-		_, _ = io.Copy(io.Discard, r) // launch must never block
+		// After an error the rest is read all the same: launch must never block on its
+		// output.
+		_, _ = io.Copy(io.Discard, r)
 		read <- err
 	}()
 	o.out = process.Output{Stdout: w, Stderr: launchMessages{o}}

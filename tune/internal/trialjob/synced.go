@@ -20,7 +20,8 @@ func synced(study string) (ssh.Source, error) {
 		here, err = filepath.EvalSymlinks(here)
 	}
 	if err == nil {
-		study, err = filepath.EvalSymlinks(study) // another path may name it
+		// Another path may name the same folder.
+		study, err = filepath.EvalSymlinks(study)
 	}
 	if err != nil {
 		return ssh.Source{}, err
@@ -31,7 +32,8 @@ func synced(study string) (ssh.Source, error) {
 		return s, nil
 	}
 	if _, err := ssh.CleanExclude(here, study); err != nil {
-		return s, nil // it is elsewhere
+		// The study's folder is elsewhere.
+		return s, nil
 	}
 	beside, err := os.ReadDir(filepath.Dir(study))
 	if err != nil {

@@ -197,7 +197,8 @@ func (t *trial) run(ctx context.Context) error {
 	started, stopHelpers := t.startHelpers(ctx, cancel)
 	patience := t.stopAfter()
 	if !t.settings.NoServers {
-		patience += patience / 2 // launch ends its own processes first
+		// launch ends its own processes first, which takes a part of the time.
+		patience += patience / 2
 	}
 	spec := process.Spec{Name: fmt.Sprintf("trial %d", t.Trial), Command: command, Env: append(t.session.Environment(), t.environment()...)}
 	// The files of a trial are for people, so they are not logged as JSON.

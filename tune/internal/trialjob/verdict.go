@@ -29,7 +29,8 @@ func (t *trial) verdict(ctx context.Context, exit process.Exit, err error) error
 	}
 	well := err == nil && exit.OK()
 	switch {
-	case ctx.Err() != nil && told == nil: // the search has given up waiting
+	case ctx.Err() != nil && told == nil:
+		// The search has given up waiting.
 		return cause
 	case told != nil && (well || ctx.Err() != nil):
 		return told
@@ -63,7 +64,8 @@ func (t *trial) failure(exit process.Exit) error {
 		switch result, err := t.readResult(); {
 		case err == nil:
 			class, why = t.blame(result)
-		case errors.Is(err, fs.ErrNotExist): // launch refused, or was killed
+		case errors.Is(err, fs.ErrNotExist):
+			// launch refused to start, or was killed: it wrote no result.
 			if said := t.out.errorOfLaunch(); said != "" {
 				why += ": " + said
 			}
@@ -181,7 +183,8 @@ func (t *trial) blame(r *control.Result) (Class, string) {
 		return Final, text
 	}
 	if len(lost) > 0 {
-		same := r.Failure != nil && r.Failure.Code == control.NotStarted // its text has the same reasons
+		// The text of a job that was not started has the same reasons.
+		same := r.Failure != nil && r.Failure.Code == control.NotStarted
 		if !same && (r.Culprit == nil || !r.Culprit.HostLost) {
 			lost = append(lost, text)
 		}

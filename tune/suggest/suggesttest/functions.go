@@ -282,7 +282,8 @@ func logScales() Problem {
 	}, Value: func(p tune.Params) float64 {
 		lr, wd, eps := log10(p, "learning rate"), log10(p, "decay"), log10(p, "epsilon")
 		gap, width := log10(p, "momentum gap"), math.Log2(float64(p.Int("width")))
-		effective := lr - 0.5*gap // the rate that the momentum makes
+		// effective is the rate that the momentum makes of it.
+		effective := lr - 0.5*gap
 		v := 0.3*square(effective+2.2) + 0.05*square(wd+5+0.3*(width-8)) + 0.02*square(max(eps+6, 0)) + 0.05*square(gap+1.2) + 0.03*square(width-8)
 		if effective > -0.8 {
 			v += 3
