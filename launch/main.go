@@ -63,8 +63,8 @@ func launch(args []string, stdout, stderr io.Writer) int {
 	return out.Code(run.Run(args, out, stderr))
 }
 
-// newLog makes the log of a command, before its flags have been read: text, except in processes of a
-// job, whose launcher has chosen the form for all of them.
+// newLog makes the log of a command, before its flags have been read: text, except in processes of
+// a job, whose launcher has chosen the form for all of them.
 func newLog(args []string, level slog.Level, stderr io.Writer) (*slog.Logger, error) {
 	if len(args) > 1 && (args[1] == "role" || args[1] == "slot") {
 		format, err := joblog.FormatFromEnv(os.Getenv)

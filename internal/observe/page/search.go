@@ -255,8 +255,8 @@ type SearchNote struct {
 	Attempt  int    `json:"attempt,omitempty"`
 	Location string `json:"location,omitempty"`
 
-	// Restore is the step of the checkpoint that a start continues from (-1: none), and Donor is the
-	// trial that wrote it.
+	// Restore is the step of the checkpoint that a start continues from (-1: none), and Donor is
+	// the trial that wrote it.
 	Restore int `json:"restore"`
 	Donor   int `json:"donor"`
 

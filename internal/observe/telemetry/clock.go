@@ -40,8 +40,8 @@ func (c *Clock) At(t time.Time) int64 { return Unix(c.begin, t) }
 // never jumps.
 func Unix(begin, t time.Time) int64 { return begin.UnixNano() + int64(t.Sub(begin)) }
 
-// drift is how much time passes, in units of the same size, until two clocks may have moved apart by
-// one such unit: they may differ by 100 ppm, twice what quartz does.
+// drift is how much time passes, in units of the same size, until two clocks may have moved apart
+// by one such unit: they may differ by 100 ppm, twice what quartz does.
 const drift = 10_000
 
 // Beat takes note of one heartbeat: when it was sent and answered by this clock, and when the

@@ -35,8 +35,8 @@ type Recorder struct {
 	ids map[string]uint32
 }
 
-// An Owner has the Recorder of its process. A store that kvstore.Create returns is one; a wrapper of
-// a store need not be.
+// An Owner has the Recorder of its process. A store that kvstore.Create returns is one; a wrapper
+// of a store need not be.
 type Owner interface{ Trace() *Recorder }
 
 // NewRecorder returns a Recorder whose times are the clock's.

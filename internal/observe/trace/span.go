@@ -55,8 +55,8 @@ const (
 
 	Other Kind = 16
 
-	// Compute is a worker's forward and backward pass together, where the device does not tell when the
-	// backward pass begins.
+	// Compute is a worker's forward and backward pass together, where the device does not tell when
+	// the backward pass begins.
 	Compute Kind = 17
 
 	numKinds = 18

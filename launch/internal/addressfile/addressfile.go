@@ -2,8 +2,8 @@
 // --join, and in the file that launch writes for those who come (--address-file).
 //
 // The file has one address on each line. It appears whole and disappears with its launcher, so that
-// whoever finds one finds a launcher that was there a moment ago; another launcher may have replaced
-// it meanwhile, whose file stays.
+// whoever finds one finds a launcher that was there a moment ago; another launcher may have
+// replaced it meanwhile, whose file stays.
 package addressfile
 
 import (
@@ -19,8 +19,8 @@ import (
 // maxBytes bounds a file.
 const maxBytes = 64 << 10
 
-// Parse reads the value of --join: addresses with commas between them, or @FILE. A file is read when
-// the addresses are asked for, and each time anew: a launcher that takes over writes it again.
+// Parse reads the value of --join: addresses with commas between them, or @FILE. A file is read
+// when the addresses are asked for, and each time anew: a launcher that takes over writes it again.
 func Parse(s string) (func() ([]string, error), error) {
 	if path, ok := strings.CutPrefix(s, "@"); ok {
 		if path == "" {
@@ -65,8 +65,8 @@ func check(all []string) ([]string, error) {
 	return all, nil
 }
 
-// Write writes the file so that nobody reads a part of it. Everybody may read it: there is no secret
-// inside.
+// Write writes the file so that nobody reads a part of it. Everybody may read it: there is no
+// secret inside.
 func Write(path string, addresses []string) error {
 	next, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

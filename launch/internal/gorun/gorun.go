@@ -23,8 +23,8 @@ var valueFlags = map[string]bool{
 	"-covermode": true, "-coverpkg": true, "-buildvcs": false,
 }
 
-// Split takes `go run [flags] package [arguments]` apart. ok is false for any other command, and for
-// -exec, which names a program to run the built one with: nothing here would do that.
+// Split takes `go run [flags] package [arguments]` apart. ok is false for any other command, and
+// for -exec, which names a program to run the built one with: nothing here would do that.
 func Split(args []string) (flags, pkg, rest []string, ok bool) {
 	if len(args) < 3 || path.Base(args[0]) != "go" || args[1] != "run" {
 		return nil, nil, nil, false

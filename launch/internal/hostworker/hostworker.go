@@ -338,7 +338,8 @@ func (f *Files) edit(change func(lines []string) []string) error {
 	return nil
 }
 
-// Log writes a line into host_worker_log: action happened to host, at a time in nanoseconds since 1970.
+// Log writes a line into host_worker_log: action happened to host, at a time in nanoseconds since
+// 1970.
 func (f *Files) Log(action, host string, nanoseconds int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -12,8 +12,8 @@
 // # When a pod ends
 //
 // A Job replaces a pod that failed, and never one that succeeded: its index is complete. So an exit
-// code of 0 means that the job is over, and an agent that has left because of SIGTERM exits with 143.
-// The Jobs' podFailurePolicy then decides, the first rule that fits:
+// code of 0 means that the job is over, and an agent that has left because of SIGTERM exits with
+// 143. The Jobs' podFailurePolicy then decides, the first rule that fits:
 //
 //	any pod       condition DisruptionTarget       replaced, not counted    (evicted, preempted, drained, its node lost)
 //	scheduler     exit code not 85, 137 or 143     the Job fails            (the job has failed, and launch has used up its --restarts)

@@ -96,8 +96,8 @@ func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
 	}
 }
 
-// errStopped is why an agent looks for another launcher: the one that it had has stopped, and the job
-// goes on with the next one.
+// errStopped is why an agent looks for another launcher: the one that it had has stopped, and the
+// job goes on with the next one.
 var errStopped = errors.New("launch: agent: the launcher has stopped before the job is over")
 
 // joining is an agent that dials in.

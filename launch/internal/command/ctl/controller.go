@@ -58,8 +58,8 @@ func findJob(c *cli.Context, find func(dir, id, here string) (record.Record, err
 	return &controller{r, nil}, nil
 }
 
-// ask puts a request, and reads the answer into a struct. raw is the answer as it came. It asks again
-// until the scheduler answers: one that has died is started again within moments.
+// ask puts a request, and reads the answer into a struct. raw is the answer as it came. It asks
+// again until the scheduler answers: one that has died is started again within moments.
 func (k *controller) ask(ctx context.Context, q control.Request, answer control.Answer) (raw []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askFor+time.Duration(q.WaitMillis)*time.Millisecond)
 	defer cancel()

@@ -104,7 +104,8 @@ func remoteSecret(file string) (dialin.Secret, error) {
 	return secret, err
 }
 
-// record is that of the job whose ID begins with id. It has no credentials: the launcher keeps them.
+// record is that of the job whose ID begins with id. It has no credentials: the launcher keeps
+// them.
 func (l *remoteLauncher) record(ctx context.Context, id string) (record.Record, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askFor, fmt.Errorf("no answer within %s", askFor))
 	defer cancel()

@@ -40,8 +40,8 @@ Run it on the machine where launch runs, as the same user, or with --join, as la
 	}
 }
 
-// writeStatus writes what the job as a whole does, and then the tables of its processes, its ranks of
-// servers and its hosts.
+// writeStatus writes what the job as a whole does, and then the tables of its processes, its ranks
+// of servers and its hosts.
 func writeStatus(w io.Writer, k *controller, s control.Status, speeds map[uint64]speed, now time.Time) error {
 	writeState(w, k, &s, now)
 	hosts := metrics.Table{Columns: []string{"host", "status", "reason"}}

@@ -9,8 +9,8 @@ import (
 	"github.com/paragon-train/paragon/version"
 )
 
-// NewApp makes the app of launch itself, with all its flags. Whoever makes it sets its Action: to run
-// the job, or only to read the command line that another program will be given.
+// NewApp makes the app of launch itself, with all its flags. Whoever makes it sets its Action: to
+// run the job, or only to read the command line that another program will be given.
 func NewApp(stdout, stderr io.Writer) *cli.App {
 	return &cli.App{
 		Name:            "launch",

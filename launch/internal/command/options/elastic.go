@@ -106,8 +106,8 @@ func readPreparation(c *cli.Context) ([]string, error) {
 	return []string{"/bin/sh", "-c", text}, nil
 }
 
-// GoesOnWithout reports whether a job goes on when it loses workers, by --on-worker-loss. Where that
-// is not given, an elastic job does.
+// GoesOnWithout reports whether a job goes on when it loses workers, by --on-worker-loss. Where
+// that is not given, an elastic job does.
 func GoesOnWithout(policy string, elastic bool) bool {
 	return policy == job.LossShrink || policy == job.LossWait || policy == "" && elastic
 }

@@ -67,8 +67,8 @@ func Flags() []cli.Flag {
 	}, agentFlags(), mpiFlags(), sourceFlags())
 }
 
-// trialFlag makes the job an elastic trial of launch tune: its workers wait for slots (launch slot),
-// and no files name its hosts.
+// trialFlag makes the job an elastic trial of launch tune: its workers wait for slots (launch
+// slot), and no files name its hosts.
 const trialFlag = "elastic-trial"
 
 // carryFlag makes the job a trial of launch tune whose command keeps its state in a folder on its

@@ -17,7 +17,8 @@ func mpiFlags() []cli.Flag {
 	}
 }
 
-// readMPI reads the command that starts the agents, and refuses what is about other ways to the hosts.
+// readMPI reads the command that starts the agents, and refuses what is about other ways to the
+// hosts.
 func (s *Start) readMPI(c *cli.Context, _ request) error {
 	s.Remote = true
 	var err error

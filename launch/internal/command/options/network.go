@@ -20,8 +20,8 @@ type Network struct {
 }
 
 // read reads the flags. remote says that processes run on other hosts than this machine, and here
-// that the scheduler runs on this one: only then is the interface looked up at once, since it is the
-// scheduler's address that is sought.
+// that the scheduler runs on this one: only then is the interface looked up at once, since it is
+// the scheduler's address that is sought.
 func (n *Network) read(c *cli.Context, remote, here bool) error {
 	n.HostIP, n.Name = c.String("host-ip"), c.String("interface")
 	switch v := c.String("tls"); v {

@@ -76,8 +76,8 @@ func checkNodes(workers, servers int, serversGiven bool) error {
 
 // Times bounds how long things may take. All are more than 0.
 type Times struct {
-	// Start is how long the processes may take to join, stop how long workers may take to save their
-	// state, and checkpoint how long they may take to write the checkpoint of a stop.
+	// Start is how long the processes may take to join, stop how long workers may take to save
+	// their state, and checkpoint how long they may take to write the checkpoint of a stop.
 	Start, Stop, Checkpoint time.Duration
 
 	// Host is how long a host may be silent before it is lost.

@@ -1,5 +1,5 @@
-// Package options is the command line of launch itself: its flags, their help, and what they say when
-// they have been read and checked together.
+// Package options is the command line of launch itself: its flags, their help, and what they say
+// when they have been read and checked together.
 //
 // Whatever a user can get wrong is refused here, before anything is started, as an error of the
 // command line that says what to write instead. Reading has no effects: launch k8s and launch slurm

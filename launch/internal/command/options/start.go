@@ -13,8 +13,8 @@ import (
 
 // Start says how the processes of a job are started, and where.
 type Start struct {
-	// Method is the start method's name, one of the constants below. Its own flags are in the fields
-	// that have its name.
+	// Method is the start method's name, one of the constants below. Its own flags are in the
+	// fields that have its name.
 	Method string
 
 	// hostfile is the file of -H; empty: none.

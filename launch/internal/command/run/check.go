@@ -20,8 +20,8 @@ type thisMachine struct{}
 func (thisMachine) Address() string         { return "127.0.0.1" }
 func (thisMachine) LauncherAddress() string { return "" }
 
-// runCheck is --check. If hosts are missing it checks those that are there, so that one wait names all
-// that is wrong.
+// runCheck is --check. If hosts are missing it checks those that are there, so that one wait names
+// all that is wrong.
 func runCheck(ctx context.Context, o *options.Options, m method.Method, stdout io.Writer) error {
 	if !m.Remote() {
 		fmt.Fprintln(stdout, "Everything runs on this machine; there is no host to check. Give hosts with -H FILE.")

@@ -26,8 +26,8 @@ type livePage struct {
 	key    page.Key
 }
 
-// openPage starts to serve the page of a job with the command what, and logs its link. It returns nil, without an error, if the
-// page is off, or if the default address cannot be listened on.
+// openPage starts to serve the page of a job with the command what, and logs its link. It returns
+// nil, without an error, if the page is off, or if the default address cannot be listened on.
 func openPage(s options.Page, what string, log *slog.Logger) (*livePage, error) {
 	if s.Listen == "" {
 		return nil, nil

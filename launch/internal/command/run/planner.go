@@ -14,15 +14,15 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/method"
 )
 
-// A planner makes the configuration of a job from the command line and the hosts that were found. It
-// changes nothing outside of it, but for setMachines, which may build a program, and setElastic,
+// A planner makes the configuration of a job from the command line and the hosts that were found.
+// It changes nothing outside of it, but for setMachines, which may build a program, and setElastic,
 // which opens the files of an elastic job.
 type planner struct {
 	o   *options.Options
 	env start.Environment
 
-	// method is how the job gets to its hosts, and here how it gets to this machine, which is one of
-	// its hosts at least for the scheduler.
+	// method is how the job gets to its hosts, and here how it gets to this machine, which is one
+	// of its hosts at least for the scheduler.
 	method, here method.Method
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/remotecontrol"
 )
 
-// A registry lets launch ctl find the jobs of this launcher: on this machine by a file, and from other
-// machines by this process.
+// A registry lets launch ctl find the jobs of this launcher: on this machine by a file, and from
+// other machines by this process.
 type registry struct {
 	// command is what the workers run.
 	command []string
@@ -51,9 +51,9 @@ func (r *registry) record(where job.Where) (done func()) {
 	return func() {}
 }
 
-// answerRemote lets launch ctl on other machines ask about the job, until what it returns is called;
-// link makes a link to the job's page. They get the job's record without its credentials: requests go through this process, which knows
-// what may be asked.
+// answerRemote lets launch ctl on other machines ask about the job, until what it returns is
+// called; link makes a link to the job's page. They get the job's record without its credentials:
+// requests go through this process, which knows what may be asked.
 func (r *registry) answerRemote(where job.Where, link func() string) (done func()) {
 	return r.remote.Started(remotecontrol.Job{
 		Record: r.recordOf(where),

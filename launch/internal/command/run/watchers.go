@@ -10,7 +10,8 @@ import (
 )
 
 // watchers are those who see the job from outside while it runs: browsers, the collector of spans,
-// launch ctl here and on other machines, and the list of hosts that others keep. Each may be missing.
+// launch ctl here and on other machines, and the list of hosts that others keep. Each may be
+// missing.
 //
 // A job that is started again has a new scheduler each time. The watchers outlive it: they are told
 // where it is by listening.

@@ -1,10 +1,10 @@
-// Package start opens the start method that a command line names: it makes of options the hosts of a
-// job and the ways to them.
+// Package start opens the start method that a command line names: it makes of options the hosts of
+// a job and the ways to them.
 //
 // A start method (launch/internal/method) knows which hosts there are and connects to each. What is
-// a cluster's own is in a package of its own, such as launch/internal/slurm or mpi, without knowledge
-// of flags; here the two meet. Methods by which agents dial in (agents, mpi, slurm) share a listener,
-// whose secret and addresses go to the agents, never to a process of the job.
+// a cluster's own is in a package of its own, such as launch/internal/slurm or mpi, without
+// knowledge of flags; here the two meet. Methods by which agents dial in (agents, mpi, slurm) share
+// a listener, whose secret and addresses go to the agents, never to a process of the job.
 //
 // What is opened lives until its Close. An error leaves nothing open.
 package start
