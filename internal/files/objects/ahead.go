@@ -44,7 +44,7 @@ type Ahead struct {
 	store Store
 	cfg   AheadConfig
 
-	// ctx is that of requests, until Close.
+	// ctx is the context of all requests. It ends with Close.
 	ctx context.Context
 
 	stop context.CancelFunc
@@ -60,7 +60,7 @@ type Ahead struct {
 	// queue has the requests that have not begun, in their order.
 	queue []*aheadRequest
 
-	// bytes counts those of requests that have begun and are not free.
+	// bytes is the memory of the requests that have begun and were not freed.
 	bytes int64
 
 	running int

@@ -92,7 +92,7 @@ type Cache struct {
 	failed time.Time
 }
 
-// A blockFetch is one under way in this process.
+// A blockFetch is a fetch of a block that is under way in this process.
 type blockFetch struct {
 	// done is closed when data or err is there.
 	done chan struct{}
@@ -163,7 +163,7 @@ type cacheBlock struct {
 	object      Info
 	off, length int64
 
-	// name is that of the block's file.
+	// name is the name of the block's file.
 	name string
 }
 
@@ -214,10 +214,10 @@ func (c *Cache) readBlock(ctx context.Context, b cacheBlock, p []byte, off int64
 				return nil
 			}
 		case !mine && ctx.Err() == nil && errors.Is(fetch.err, context.Canceled):
-			// Whoever fetched it gave up, and we do not.
+			// Whoever fetched the block has given up, which is no reason for this caller to do so.
 			continue
 		}
-		// The error is then of the bytes that were asked for.
+		// The error is then about the bytes that were asked for, not about the block.
 		return c.store.ReadRange(ctx, b.object, p, b.off+off)
 	}
 }
@@ -240,7 +240,7 @@ func (c *Cache) fromDisk(b cacheBlock, p []byte, off int64) bool {
 	if errors.Is(err, errDamaged) {
 		c.cfg.Logger.Warn("a block of the data's cache is damaged; fetching it anew", "object", b.object.Name, "file", c.path(b), "err", err)
 
-		// If it cannot be removed, it will be replaced.
+		// A file that cannot be removed will be replaced.
 		_ = os.Remove(c.path(b))
 	}
 	return err == nil

@@ -52,7 +52,7 @@ type webServer struct {
 	base   url.URL
 	client *http.Client
 
-	// transport is the store's own; nil: it is the client's.
+	// transport belongs to this store; nil: it belongs to the client.
 	transport *http.Transport
 }
 
@@ -178,7 +178,7 @@ func (w *webServer) Stat(ctx context.Context, name string) (Info, error) {
 		}
 		info.Size = total
 		if info.Size == 0 {
-			// The version of the answer is that of the error's page.
+			// The answer is a page about the error, and so is its version.
 			info.Version = ""
 		}
 

@@ -205,7 +205,7 @@ type walk struct {
 type entry struct {
 	name string
 
-	// info is that of a link's target; nil: it was not asked for yet.
+	// info describes a link's target; nil: nobody has asked for it yet.
 	info fs.FileInfo
 }
 

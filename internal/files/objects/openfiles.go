@@ -37,10 +37,10 @@ type openFile struct {
 	// readers counts who reads the file; it is guarded by openFiles.mu.
 	readers int
 
-	// element is the file's in idle while there are no readers. openFiles.mu guards it.
+	// element is the file's place in idle while it has no readers. openFiles.mu guards it.
 	element *list.Element
 
-	// dropped says that its last reader closes it. openFiles.mu guards it.
+	// dropped says that the file's last reader closes it. openFiles.mu guards it.
 	dropped bool
 }
 

@@ -29,10 +29,10 @@ type Reader struct {
 
 	start int64
 
-	// size is that of the next read ahead.
+	// size is how much is read ahead the next time.
 	size int
 
-	// ahead gets the read under way; nil: there is none.
+	// ahead gets what is being read ahead; nil: nothing is.
 	ahead chan readDone
 
 	// next is where the read under way begins.

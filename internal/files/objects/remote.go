@@ -16,18 +16,18 @@ import (
 // Errors that no retry mends are fs.ErrNotExist, fs.ErrPermission, ErrChanged and those that
 // Permanent made. RetryAfter says when another one is worth trying.
 type Backend interface {
-	// URL is as that of Store.
+	// URL does what Store.URL says.
 	URL() string
 	// Page returns some of the objects whose names begin with the prefix, in the byte order of
 	// their names: the first ones for an empty token, then those for the token that came with
 	// the ones before. An empty next token ends the list.
 	Page(ctx context.Context, prefix, token string) (page []Info, next string, err error)
-	// Stat is as that of Store.
+	// Stat does what Store.Stat says.
 	Stat(ctx context.Context, name string) (Info, error)
 	// Get opens some bytes of the version of an object that info describes; length is above
 	// zero and the range in the object. The body may end early.
 	Get(ctx context.Context, object Info, off, length int64) (io.ReadCloser, error)
-	// Close is as that of Store.
+	// Close does what Store.Close says.
 	Close() error
 }
 

@@ -37,7 +37,8 @@ func (f *Faulty) Operations() int {
 	return f.done
 }
 
-// next counts an operation that is about to happen.
+// next counts an operation that is about to happen. Behind the last one that may, nothing happens
+// any more.
 func (f *Faulty) next() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 type exitReports struct {
 	once sync.Once
 
-	// folder is nil if there is none.
+	// folder has the files of the reports; nil: there is no folder.
 	folder *scratch.Folder
 }
 

@@ -56,7 +56,7 @@ type Answer struct {
 	Left      []string
 	RemoveErr string
 
-	// Time is that of the machine's clock.
+	// Time is the time by the machine's clock.
 	Time time.Time
 
 	// Missing are the Programs that are not there.

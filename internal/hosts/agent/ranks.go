@@ -13,7 +13,7 @@ import "strings"
 // SLURM_CPUS_ON_NODE, PBS_JOBID, LSB_JOBID), and so do parameters of users such as OMPI_MCA_btl.
 // --env NAME=VALUE sets any of them nevertheless.
 var (
-	// rankPrefixes are how such variables begin.
+	// rankPrefixes are how variables begin that tell a process its rank.
 	rankPrefixes = []string{
 		"OMPI_COMM_WORLD_", "OMPI_MCA_orte_", "OMPI_MCA_ess", "OMPI_MCA_pmix", "OMPI_MCA_plm", "PRTE_", "PMIX_", // Open MPI and its runtimes
 		"PMI_", "PMI2_", "HYDRA_", "HYDI_", "MV2_COMM_WORLD_", // MPICH, Intel MPI, MVAPICH

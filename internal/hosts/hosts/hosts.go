@@ -40,7 +40,7 @@ type Host struct {
 
 	Name string // host name or address, without brackets
 
-	// Port is that of sshd; 0: the ssh configuration says it.
+	// Port is the port of sshd; 0: the ssh configuration says it.
 	Port int
 
 	// Slots is the number of workers that may run there; 0: it is not given.
@@ -52,7 +52,7 @@ type Host struct {
 	// CPUs is the number of processors that may be used there; 0: it is not given.
 	CPUs int
 
-	// Line is the number of its line in the file, from 1.
+	// Line is the number of the host's line in the file, from 1.
 	Line int
 }
 
@@ -101,7 +101,7 @@ func (h Host) Same(o Host) bool {
 	return h.Key() == o.Key()
 }
 
-// Key is the same for all lines of one login, and has no limits.
+// Key is equal for all lines that name the same login. It has no limits.
 func (h Host) Key() Host { return Host{User: h.User, Name: plain(h.Name), Port: h.Port} }
 
 // plain is the canonical form of a host name or address.

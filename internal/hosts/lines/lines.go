@@ -48,7 +48,7 @@ type Config struct {
 	// process's lines.
 	LogJSON bool
 
-	// Each gets the lines, too, one at a time, if it is not nil.
+	// Each is called with each line, too, one at a time; nil: nobody is.
 	Each func(control.Line)
 
 	Now func() time.Time
@@ -281,7 +281,7 @@ func (s *Stream) Last() string {
 // lastWords begin the line in which a Go program says why it dies; many more follow.
 var lastWords = []string{"panic: ", "fatal error: ", "SIGABRT: ", "SIGSEGV: ", "SIGBUS: ", "SIGFPE: ", "SIGILL: ", "SIGQUIT: "}
 
-// emit passes a line on. more: its rest follows.
+// emit passes a line on; more says that the rest of it follows.
 func (s *Stream) emit(line []byte, more bool) {
 	if len(bytes.TrimSpace(line)) > 0 {
 		s.lastMu.Lock()

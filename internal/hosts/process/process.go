@@ -80,16 +80,16 @@ type Exit struct {
 
 	Signal syscall.Signal // the signal that killed it
 
-	// Err is why it could not be started, or that its machine was lost.
+	// Err says why the process could not be started, or that its machine was lost.
 	Err string
 
-	// Lost says that its machine was lost, and the process with it.
+	// Lost says that the process was lost with its machine.
 	Lost bool
 
-	// Elapsed is the time since its start.
+	// Elapsed is the time from the process's start to its end.
 	Elapsed time.Duration
 
-	// Report is what the process said of its end; none: nothing.
+	// Report is what the process said of its own end; the zero value: it said nothing.
 	Report exitreport.Report
 }
 

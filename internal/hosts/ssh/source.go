@@ -14,7 +14,7 @@ import (
 // A Source is a folder of this machine whose contents are copied to hosts, except .git.
 type Source struct {
 	Dir string
-	// Exclude are paths in it, with slashes, that are not copied either.
+	// Exclude are more paths in the folder, with slashes, that are not copied.
 	Exclude []string
 }
 

@@ -277,7 +277,7 @@ func find(dir, id, here string, change bool) (Record, error) {
 	return Record{}, fmt.Errorf("launch: %d jobs run on this machine, and not exactly one of them was started in this folder; give the ID of one:%s", len(fit), list(fit))
 }
 
-// list has the jobs as flags that name them.
+// list writes jobs as the flags that name them.
 func list(all []Record) string {
 	var b strings.Builder
 	for _, r := range all {

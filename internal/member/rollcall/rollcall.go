@@ -39,7 +39,7 @@ const (
 	perRound = size - 1
 )
 
-// A Roll is one worker's. It is used by one goroutine at a time.
+// A Roll belongs to one worker. One goroutine at a time may use it.
 type Roll struct {
 	store    Store
 	expected int

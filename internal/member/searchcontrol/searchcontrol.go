@@ -206,7 +206,7 @@ func (s *Server) serve(c net.Conn) {
 	if a.Text, err = s.answer(ctx, m.Request); err != nil {
 		a = answer{Error: err.Error()}
 	}
-	// An answer that took all its time, too, has some to be sent.
+	// Even an answer that has taken all the time gets some to be sent.
 	_ = c.SetDeadline(time.Now().Add(readTimeout))
 	_ = framing.WriteJSON(c, a, maxAnswer)
 }

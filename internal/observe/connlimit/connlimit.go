@@ -80,7 +80,7 @@ type gated struct {
 	net.Conn
 	of *Listener
 
-	// stranger is nil once it has a session or is closed.
+	// stranger is the connection's place among strangers; nil: it has a session, or is closed.
 	stranger *list.Element
 
 	member bool

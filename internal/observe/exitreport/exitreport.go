@@ -24,7 +24,7 @@ import (
 // Variable names the file of a process.
 const Variable = "PARAGON_EXIT_REPORT"
 
-// version is that of the text in the file.
+// version is the version of the text in the file.
 const version = 1
 
 const (
@@ -78,7 +78,7 @@ type file struct {
 // ErrFinal is in the chain of errors that no restart can mend.
 var ErrFinal = errors.New("no restart can mend it")
 
-// finalError is such an error.
+// A finalError is an error that no restart can mend.
 type finalError struct {
 	error
 	cause Cause

@@ -21,7 +21,7 @@ type Histogram struct {
 	Count, Sum telemetry.Metric
 }
 
-// Histograms are those of each metric of buckets.
+// Histograms has the histogram of each metric that is measured in buckets.
 var Histograms = map[telemetry.Metric]Histogram{
 	telemetry.StepBuckets:  {"step_duration_seconds", telemetry.Steps, telemetry.StepSeconds},
 	telemetry.RoundBuckets: {"round_duration_seconds", telemetry.Rounds, telemetry.RoundSeconds},
@@ -33,7 +33,7 @@ type Family struct {
 	Help string
 	Type string // counter, gauge or histogram
 
-	// Labels are those besides rank, host and node.
+	// Labels are the labels besides rank, host and node.
 	Labels []string
 
 	// Role is control's word: worker or server.

@@ -19,7 +19,7 @@ type Process struct {
 	Node uint64
 }
 
-// Labels are those of everything that the process measures.
+// Labels are the labels of everything that the process measures.
 func (p Process) Labels() []Label {
 	return []Label{{"host", p.Host}, {"node", strconv.FormatUint(p.Node, 10)}, {"rank", strconv.Itoa(p.Rank)}}
 }

@@ -14,7 +14,7 @@ import (
 
 // Limits of a server: strangers may reach its port.
 const (
-	// maxConns are those open at once. One more closes the oldest.
+	// maxConns is how many connections may be open at once. One more closes the oldest.
 	maxConns = 16
 
 	maxHeader   = 16 << 10

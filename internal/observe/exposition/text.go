@@ -63,7 +63,7 @@ func (t *Text) AddHistogram(f *Family, buckets []float64, count, sum float64, la
 	*text = appendSeries(b, f.Name, "_count", labels, count)
 }
 
-// Names are those of the families, in the order in which they were added.
+// Names returns the names of the families, in the order in which they were added.
 func (t *Text) Names() []string { return slices.Clone(t.names) }
 
 // Write writes families by their names; those that the Text lacks are left out. The error is that

@@ -14,7 +14,7 @@ const (
 
 	JobStarted Event = "job_started" // all processes started (JSON only)
 
-	// JobRestored says that a restarted scheduler goes on with the job of its journal.
+	// JobRestored says that a restarted scheduler goes on with the job that its journal tells of.
 	JobRestored Event = "job_restored"
 
 	// JobStopping says that a signal or the launcher stops the job.
@@ -71,7 +71,7 @@ const (
 	// LeaseWait says that a lease has expired, and the scheduler waits for the node nevertheless.
 	LeaseWait Event = "lease_wait"
 
-	// NodeBack says that such a node is heard from again.
+	// NodeBack says that a node that was silent is heard from again.
 	NodeBack Event = "node_back"
 
 	WorkerLost Event = "worker_lost" // a worker was lost
@@ -160,7 +160,7 @@ func (e Event) With(args ...any) slog.Attr {
 type Node struct {
 	Role string
 
-	// Rank is -1 if it has none.
+	// Rank is -1 if the process has none.
 	Rank int
 
 	Host string
@@ -182,7 +182,7 @@ type eventAttrs struct{ attrs []slog.Attr }
 // LogValue makes them attributes of the line itself.
 func (e *eventAttrs) LogValue() slog.Value { return slog.GroupValue(e.attrs...) }
 
-// IsEvent reports whether an attribute is one of With.
+// IsEvent reports whether an attribute was made by With.
 func IsEvent(a slog.Attr) bool {
 	_, ok := a.Value.Any().(*eventAttrs)
 	return ok

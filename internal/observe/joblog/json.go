@@ -29,7 +29,7 @@ type Identity struct {
 	// started by hand, or is launch.
 	Process uint32
 
-	// PID is as its host numbers it; 0: it is not known.
+	// PID is the process's number on its host; 0: it is not known.
 	PID int
 
 	// Host is as the job's nodes call it.

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// TimeFormat is that of Python's logging, which the tutorial's launcher uses.
+// TimeFormat is the one of Python's logging, which the tutorial's launcher uses.
 const TimeFormat = "2006-01-02 15:04:05,000"
 
 // A Handler is a slog.Handler.
@@ -30,7 +30,7 @@ type Handler struct {
 	out   io.Writer
 	level slog.Leveler
 
-	// prefix is that of keys, from groups.
+	// prefix stands before the names of attributes: the groups that are open.
 	prefix string
 
 	// attrs is what With has added, as it is written.

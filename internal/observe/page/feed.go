@@ -31,7 +31,7 @@ type Message struct {
 	Data []byte // JSON, without line ends
 	// Whole: it replaces all that was shown before, so those who come now need nothing else.
 	Whole bool
-	// Last: nothing comes after it.
+	// Last says that nothing comes after it.
 	Last bool
 }
 

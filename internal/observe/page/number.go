@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// digits are those of numbers that are not whole.
+// digits is how many digits numbers have that are not whole.
 const digits = 4
 
 // A Number is a value that may be unknown: NaN, null in JSON.

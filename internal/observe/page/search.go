@@ -35,7 +35,7 @@ type SearchState struct {
 	Scheduler string `json:"scheduler"`
 	Suggester string `json:"suggester"`
 
-	// States are those of trials, whose column has indices into them.
+	// States are the words for the states of trials. The column of states has indices into them.
 	States []string `json:"states"`
 
 	Params []SearchParam `json:"params"`
@@ -114,10 +114,10 @@ type SearchTrials struct {
 	// State has a digit for each, its index in States.
 	State string `json:"state"`
 
-	// Value is the one by which a trial is ranked.
+	// Value is what trials are ranked by.
 	Value Precises `json:"value"`
 
-	// Violation is that of constraints. Trials with more than 0 rank last.
+	// Violation is by how much constraints are violated. Trials with more than 0 rank last.
 	Violation Precises `json:"violation"`
 
 	BestStep Precises `json:"best_step"`
@@ -134,7 +134,7 @@ type SearchTrials struct {
 	// Location is an index of Words; -1: there is none.
 	Location []int `json:"location"`
 
-	// Replicas are those of an elastic job; 0: it is none, or has none.
+	// Replicas is how many an elastic job has; 0: the trial is no elastic job, or has none now.
 	Replicas []int `json:"replicas"`
 
 	// Why the trial was stopped: the rule, and the value that was held against a bound at a
@@ -185,7 +185,7 @@ type SearchHost struct {
 type SearchImportance struct {
 	Name string `json:"name"`
 
-	// Share is that of all parameters together.
+	// Share is the parameter's part of what all parameters decide together.
 	Share Precise `json:"share"`
 
 	Trials int `json:"trials"`
@@ -284,7 +284,7 @@ type SearchNote struct {
 	Fresh bool `json:"fresh,omitempty"`
 }
 
-// preciseDigits are those that a float32 has.
+// preciseDigits is how many digits a float32 has.
 const preciseDigits = 7
 
 // A Precise is a value of which people compare more digits than of a Number. Not finite: null in

@@ -13,7 +13,7 @@ type SearchRow struct {
 	// State is the index of the trial's state in the list of states.
 	State int
 
-	// Value is the one by which it is ranked; NaN: there is none yet.
+	// Value is what the trial is ranked by; NaN: there is none yet.
 	Value float64
 
 	// Violation is above 0 if the trial violates constraints; NaN: no value yet.

@@ -69,10 +69,11 @@ type Server struct {
 	// private says that only this machine reaches the address.
 	private bool
 
-	// names are those by which it may be reached.
+	// names are the host names under which browsers may ask for the page.
 	names []string
 
-	// cookie is its name. Browsers do not tell cookies apart by port.
+	// cookie is the name of the cookie. Browsers do not tell cookies apart by port, so it has the
+	// port.
 	cookie string
 
 	ln    net.Listener

@@ -90,12 +90,12 @@ type Members struct {
 // An Update is what changes all the time. But for Point and Events it replaces what was there
 // before.
 type Update struct {
-	// Name is the job's. It is another one if launch started the job again.
+	// Name is the job's name. It is another one after launch has started the job again.
 	Name string `json:"name"`
 
 	Now int64 `json:"now_ms"`
 
-	// Since is when this scheduler began.
+	// Since is when the scheduler that answers began.
 	Since int64 `json:"since_ms"`
 
 	Incarnation uint64 `json:"incarnation"`
@@ -121,7 +121,7 @@ type Update struct {
 	// Steps are the last steps of some workers, by rank.
 	Steps []Timeline `json:"steps"`
 
-	// Point is to be appended to the Curves; none: there is nothing new.
+	// Point is appended to the Curves; nil: there is nothing new.
 	Point *Point `json:"point,omitempty"`
 
 	Events []Event `json:"events,omitempty"` // new ones, oldest first
@@ -144,7 +144,7 @@ type Totals struct {
 
 	LearningRate Number `json:"learning_rate"`
 
-	// TestLoss is that of the newest evaluation.
+	// TestLoss is the loss of the newest evaluation.
 	TestLoss Number `json:"test_loss"`
 
 	TestAccuracy   Number  `json:"test_accuracy"` // 0 to 1
@@ -168,7 +168,7 @@ type Changes struct {
 // WorkerValues are columns in the order of the workers' Members. Rates and times of a step are
 // means of the last seconds.
 type WorkerValues struct {
-	// Age is that of these values; null: none came.
+	// Age is how old these values are; null: none came.
 	Age Numbers `json:"age_seconds"`
 
 	Step     Numbers `json:"step"`

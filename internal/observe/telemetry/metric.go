@@ -75,7 +75,7 @@ const (
 
 	// Servers measure what follows.
 
-	// Rounds counts those that were closed, of all shards.
+	// Rounds counts the rounds that were closed, of all shards.
 	Rounds Metric = 40
 
 	// RoundSeconds counts the time of all rounds, from the first contribution to the close.
@@ -110,7 +110,7 @@ const (
 	ClockBound    Metric = 65 // how wrong ClockOffset may be
 	HeartbeatTrip Metric = 66 // round trip of the newest heartbeat
 
-	// MetricsPort is that of the process's own endpoint for Prometheus.
+	// MetricsPort is the port of the process's own endpoint for Prometheus.
 	MetricsPort Metric = 67
 
 	GPUMemoryUsed  Metric = 80 // by GPU

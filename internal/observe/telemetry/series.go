@@ -20,7 +20,7 @@ type Span struct {
 
 	fine bool
 
-	// tick is that of the first point.
+	// tick is the number of the first point's tick.
 	tick int64
 }
 
@@ -65,7 +65,7 @@ func (h *History) Span(at, since time.Time, metrics []Metric, nodes []uint64, po
 	return s
 }
 
-// keptColumns are those of Columns whose past is kept.
+// keptColumns are the columns of metrics whose past is kept.
 func (h *History) keptColumns(metrics []Metric) []Column {
 	return slices.DeleteFunc(h.Columns(metrics), func(c Column) bool { return !isKept[c.slot()] })
 }

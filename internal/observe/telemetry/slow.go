@@ -13,14 +13,14 @@ type Slow struct {
 	// last.
 	Share float64
 
-	// Rounds are those of a shard, on average over the shards.
+	// Rounds is how many rounds a shard had, on average over the shards.
 	Rounds float64
 
 	// Gap is the mean time in seconds that it came after the last but one, or for which the others
 	// waited if that is less.
 	Gap float64
 
-	// Steps are those of the job or, without reports of steps, the rounds.
+	// Steps is how many steps the job made or, if no worker reports steps, how many rounds.
 	Steps float64
 
 	// Seconds is the time in which all this was measured.
@@ -38,13 +38,13 @@ type Slow struct {
 
 // The causes for which a worker is slow.
 const (
-	// CauseCompute says that its own work in a step takes longer than the others'.
+	// CauseCompute says that the worker's own work in a step takes longer than the others'.
 	CauseCompute = "compute"
 
-	// CauseData says that it waits longer for its next batch.
+	// CauseData says that the worker waits longer for its next batch.
 	CauseData = "data"
 
-	// CauseNetwork says that neither is so, and what it sends takes longer.
+	// CauseNetwork says that neither is so, and what the worker sends takes longer.
 	CauseNetwork = "network"
 )
 
@@ -72,10 +72,10 @@ const (
 	// its own part, 1/workers, too.
 	leastShare = .5
 
-	// leastShareOfTwo is that part where there are two workers.
+	// leastShareOfTwo is the least share where there are two workers.
 	leastShareOfTwo = .75
 
-	// leastShareUnknown is that part where the worker's own steps do not explain it.
+	// leastShareUnknown is the least share where the worker's own steps do not explain it.
 	leastShareUnknown = .75
 
 	// leastGap is a part of the time between rounds.

@@ -8,7 +8,7 @@ import (
 // A SlowWatch keeps the tallies of the recent past and says which worker is slow now. Its zero
 // value is ready to use. It is not for use by several goroutines.
 type SlowWatch struct {
-	// tallies are at least one step and tallyEvery apart, but for the newest.
+	// tallies are at least one step and tallyEvery apart, except for the newest one.
 	tallies []Tally
 }
 

@@ -8,13 +8,13 @@ import (
 
 // A Tally is what a job has counted until some time. All but Shards only grow.
 type Tally struct {
-	// At is by a clock that does not go back.
+	// At is the time by a clock that does not go back.
 	At time.Duration
 
 	// Rounds is the number of rounds that are closed on all servers.
 	Rounds float64
 
-	// Shards are those that workers use, on all servers together.
+	// Shards is how many shards workers use, on all servers together.
 	Shards float64
 
 	// Workers are the members, in the order of their nodes.

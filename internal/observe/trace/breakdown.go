@@ -38,7 +38,7 @@ type Breakdown struct {
 	Unknown time.Duration
 }
 
-// breakdown returns that of each worker that has steps.
+// breakdown returns the Breakdown of each worker that has steps.
 func (m *merged) breakdown() (list []Breakdown) {
 	rounds := m.roundsByKey()
 	for i := range m.nodes {

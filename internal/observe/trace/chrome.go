@@ -15,7 +15,7 @@ type Summary struct {
 	// First and Last are the steps that all workers have; First > Last: they have none in common.
 	First, Last uint64
 
-	// Median is that of a step; 0: none is shown.
+	// Median is the median time of a step; 0: no step is shown.
 	Median time.Duration
 
 	// Span is from the begin of the first span to the end of the last.
@@ -100,7 +100,7 @@ type nodeData struct {
 	Name string `json:"name"`
 	Node uint64 `json:"node"`
 
-	// Process is its number on its host.
+	// Process is the process's number on its host.
 	Process uint32 `json:"process_id"`
 
 	OffsetUS number `json:"clock_offset_us"`
@@ -149,7 +149,7 @@ func (c *chrome) metadata(job, generator string) {
 	}
 	b, err := json.Marshal(d)
 
-	// Only numbers and text are in it.
+	// The struct has numbers and text alone, of which JSON can always be made.
 	if err != nil {
 		panic("trace: " + err.Error())
 	}

@@ -9,7 +9,7 @@ import (
 
 // A merged is a Timeline on one clock: the scheduler's.
 type merged struct {
-	// begin and end are those of what is shown.
+	// begin and end bound what is shown.
 	begin, end int64
 
 	asked int
@@ -319,7 +319,7 @@ func (m *merged) findArrows() {
 				a.arrived = r.Begin
 			}
 			if a.pull, a.pulled = pulls[of]; a.pulled {
-				// Of a push that was repeated the first one has it.
+				// Of a push that was repeated the first one has the arrow.
 				delete(pulls, of)
 			}
 			m.arrows = append(m.arrows, a)

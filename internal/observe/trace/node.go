@@ -15,7 +15,7 @@ const (
 type Timeline struct {
 	Job string
 
-	// Steps is how many were asked for; 0: those of a time were.
+	// Steps is how many steps were asked for; 0: a time was.
 	Steps int
 
 	// Whole shows all spans, also those outside of the steps that all workers have.
@@ -43,7 +43,7 @@ type Node struct {
 	// Spans are in any order.
 	Spans []Span
 
-	// Names are those of their keys, by index. Names[0] is empty.
+	// Names has the names of the spans' keys, by index. Names[0] is empty.
 	Names []string
 
 	// Dropped is how many spans the node had no room for.

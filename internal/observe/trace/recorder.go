@@ -14,13 +14,13 @@ import (
 type Recorder struct {
 	clock *telemetry.Clock
 
-	// open is nil if there is none. It is replaced under mu.
+	// open has the captures that record; nil: there is none. It is replaced under mu.
 	open atomic.Pointer[[]*Capture]
 
 	// step is the number of the step under way.
 	step atomic.Uint64
 
-	// begun is when it began; 0: it is not known.
+	// begun is when that step began; 0: it is not known.
 	begun atomic.Int64
 
 	// mu is held for changes of open.

@@ -7,7 +7,7 @@ type Kind uint8
 
 // The kinds.
 const (
-	// Workers have these.
+	// Workers have spans of these kinds.
 
 	// Step lasts from the end of the step before to its own end.
 	Step Kind = 1
@@ -24,13 +24,13 @@ const (
 	// contribution was sent.
 	Pull Kind = 6
 
-	// Wait is that of the training loop for the store.
+	// Wait is the wait of the training loop for the store.
 	Wait Kind = 7
 
 	Save     Kind = 8 // write of a checkpoint
 	Evaluate Kind = 9
 
-	// Servers have these.
+	// Servers have spans of these kinds.
 
 	// Round is a shard's, from the first contribution to the close.
 	Round Kind = 10

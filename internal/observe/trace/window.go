@@ -35,7 +35,7 @@ type Recording struct {
 
 	Spans []Span
 
-	// Names are those of the spans' keys, by index.
+	// Names has the names of the spans' keys, by index.
 	Names []string
 
 	// Dropped is how many spans there was no room for.
@@ -58,7 +58,7 @@ type Follower struct {
 	// capture is nil if there is none.
 	capture *Capture
 
-	// until is its end by this clock.
+	// until is the window's end by this process's clock.
 	until int64
 
 	// over is the ID of the last window that was taken or dropped.
@@ -76,7 +76,7 @@ func (f *Follower) Follow(w Window, offset time.Duration) {
 	if f.capture != nil && w.ID != f.open {
 		f.capture.Close()
 
-		// Nobody wants the spans of the old one.
+		// Nobody wants the spans of the window before.
 		if w.ID != 0 {
 			f.capture, f.over = nil, f.open
 		}

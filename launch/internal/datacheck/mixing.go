@@ -16,7 +16,7 @@ const (
 // A mixing finds out whether data is sorted by class, as its examples come in order. It moves a
 // window over the blocks: those of the data, or else runs of blockBytes.
 type mixing struct {
-	// starts are those of the data's own blocks; nil: it has none.
+	// starts are where the data's own blocks start; nil: it has none.
 	starts []int
 
 	// blockBytes is 0 if the data has no blocks of its own and gets none.

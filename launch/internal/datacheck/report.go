@@ -161,7 +161,7 @@ type Report struct {
 	Sorted *Run
 }
 
-// A Size is that of an image.
+// A Size is the width and height of an image, in pixels.
 type Size struct{ Width, Height int }
 
 // pixels is the area, by which sizes are compared.
@@ -169,7 +169,7 @@ func (s Size) pixels() int64 { return int64(s.Width) * int64(s.Height) }
 
 // A Class counts the images of a label.
 type Class struct {
-	// Name is empty if it has none.
+	// Name is empty if the class has none.
 	Name string
 
 	Images int

@@ -18,7 +18,7 @@ type output struct {
 	overwrite bool
 	// old are the files that give way.
 	old []string
-	// names are those of the files that were begun, without partSuffix.
+	// names are the names of the files that were begun, without partSuffix.
 	names []string
 	// files are what the summary says.
 	files []File

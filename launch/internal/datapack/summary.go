@@ -4,7 +4,7 @@ import ()
 
 // A Summary says what was packed.
 type Summary struct {
-	// Files are those that were written, in order.
+	// Files are the files that were written, in order.
 	Files []File
 	// Images is how many were packed, Bad how many were left out since they cannot be read.
 	Images, Bad int

@@ -89,7 +89,7 @@ func (w *tarWriter) create(name string) (io.WriteCloser, error) {
 }
 
 func (w *tarWriter) write(_, i int, e data.Encoded) error {
-	// The shard may be another one after Write.
+	// After Write the example may be in a new shard.
 	if err := w.w.Write(fmt.Sprintf("%08d", i), e); err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ var (
 
 // A cell is one image of a sheet.
 type cell struct {
-	// picture is nil if it is damaged.
+	// picture is nil if the image is damaged.
 	picture *transform.Image
 
 	label, number string

@@ -26,7 +26,7 @@ const (
 	// Leaving instances will be gone soon: their workers are to leave.
 	Leaving
 
-	// Unknown is a word that is none of those below.
+	// Unknown stands for any word that states does not have.
 	Unknown
 )
 
@@ -60,7 +60,7 @@ type Instance struct {
 
 	State State
 
-	// Word is the source's for the state, as it came.
+	// Word is the source's word for the state, as it came.
 	Word string
 }
 

@@ -22,16 +22,16 @@ type known struct {
 	// host has the limits that the source gave last.
 	host hosts.Host
 
-	// usable says that the last answers said so: it has been put into host_worker.
+	// usable says that the last answers called the host usable: it has been put into host_worker.
 	usable bool
 
-	// missing is the number of answers in a row without it.
+	// missing is the number of answers in a row that did not name the host.
 	missing int
 
-	// leaves says that it is to leave.
+	// leaves says that the host is to leave the job.
 	leaves bool
 
-	// word is the source's for its state, in the last answer that named it.
+	// word is the source's word for the host's state, in the last answer that named it.
 	word string
 }
 
@@ -46,7 +46,7 @@ type step struct {
 	// managed is the number of hosts that the source has in the job.
 	managed int
 
-	// unknown have a state that is not known.
+	// unknown are the hosts whose state is a word that is not known.
 	unknown []Instance
 }
 

@@ -35,7 +35,7 @@ func (r retries) due(now time.Time, interval time.Duration, wanted []hosts.Host,
 		key := h.Key()
 		switch s, known := status[key]; {
 		case s == control.AddQueued || s == control.RemovalQueued:
-			// Whether it stays outside is decided soon.
+			// The host is joining or leaving. What becomes of it is decided soon.
 			outside[key] = true
 			continue
 		case known && s != control.HostFailed:

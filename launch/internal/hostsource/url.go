@@ -15,7 +15,7 @@ type URL struct {
 	url    *url.URL
 	client *http.Client
 
-	// etag is that of last; empty: it had none.
+	// etag is the ETag of the newest answer; empty: it had none.
 	etag string
 
 	// last is the newest answer.

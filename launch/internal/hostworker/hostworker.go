@@ -43,10 +43,10 @@ const (
 
 // Files are the two files of one job. The methods may be called together.
 type Files struct {
-	// Path is that of host_worker.
+	// Path is the path of host_worker.
 	Path string
 
-	// LogPath is that of host_worker_log.
+	// LogPath is the path of host_worker_log.
 	LogPath string
 
 	// NewLog says that host_worker_log was not there before.
@@ -109,7 +109,7 @@ func Open(dir string, base []hosts.Host) (*Files, error) {
 // Close gives the files up; they stay.
 func (f *Files) Close() error { return f.log.Close() }
 
-// Hosts are those that the file names, as far as it has been read.
+// Hosts returns the hosts that the file names, as far as it has been read.
 func (f *Files) Hosts() []hosts.Host {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -33,7 +33,7 @@ type Config struct {
 	Folder string
 }
 
-// An Image is one of one platform.
+// An Image is an image for one platform.
 type Image struct {
 	img      v1.Image
 	Platform Platform

@@ -22,7 +22,7 @@ import (
 type layer struct {
 	path string
 
-	// digest and diffID are those of the archive with and without compression.
+	// digest is the hash of the archive, and diffID its hash without compression.
 	digest, diffID v1.Hash
 
 	size      int64

@@ -16,7 +16,7 @@ type Platform struct{ OS, Architecture string }
 
 func (p Platform) String() string { return p.OS + "/" + p.Architecture }
 
-// Platforms are those of which images can be made.
+// Platforms are the platforms that images can be made for.
 var Platforms = []Platform{{"linux", "amd64"}, {"linux", "arm64"}}
 
 // ParsePlatform reads a platform as its String writes it.
@@ -42,7 +42,7 @@ type Program struct {
 	// /lib64/ld-linux-x86-64.so.2; empty: the program is static.
 	Interpreter string
 
-	// Libraries are those that the dynamic linker loads.
+	// Libraries are the libraries that the dynamic linker loads.
 	Libraries []string
 
 	// Loaded is the number of bytes, from the beginning of the file, that the kernel needs.

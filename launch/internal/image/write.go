@@ -46,7 +46,7 @@ func (i *Image) WriteArchive(path string, tag Tag) error {
 		return fmt.Errorf("image: write %s: %w", path, err)
 	}
 
-	// A draft that was renamed is not there any more.
+	// A draft that has got its name is not there any more.
 	defer os.Remove(draft.Name())
 	// A file of CreateTemp is for its owner alone; an image is no secret.
 	err = errors.Join(tarball.Write(tag.tag, i.img, draft), draft.Chmod(0o644), draft.Close())

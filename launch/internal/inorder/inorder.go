@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// An item is one of the numbers, with what became of it.
+// An item is one of the numbers, with its result.
 type item[T any] struct {
 	i     int
 	value T

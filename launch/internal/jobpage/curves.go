@@ -31,11 +31,11 @@ const (
 	pastMillis = 500
 )
 
-// curves are those of the page.
+// curves are the curves of the page.
 type curves struct {
 	page.Curves
 
-	// evaluations are those that have their points.
+	// evaluations are the evaluations that have points on the curves.
 	evaluations evaluations
 }
 
@@ -319,7 +319,7 @@ func meanOf(list page.Numbers) page.Number {
 type series struct {
 	*control.Series
 
-	// cols has those of all indices of a metric.
+	// cols has the columns of a metric, one for each of its indices.
 	cols map[string][]int
 }
 
@@ -369,7 +369,7 @@ func (x *series) grew(point int, m telemetry.Metric) float64 {
 	return sum
 }
 
-// points is how many there are.
+// points is the number of points.
 func (x *series) points() (n int) {
 	for _, node := range x.Nodes {
 		for _, v := range node.Values {

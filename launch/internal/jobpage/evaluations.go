@@ -57,7 +57,7 @@ type evaluations struct {
 	// found is in the order in which they were told.
 	found []scores
 
-	// at has, by worker, the place in found of what it reported last.
+	// at has, by worker, the place in found of the evaluation that it reported last.
 	at map[uint64]int
 
 	// waiting came at the same look as the newest evaluation. They are newer if that one is

@@ -34,7 +34,7 @@ type Feed struct {
 	over     bool
 	exitText string
 
-	// ended is control.Finished or control.Failed, once it is over.
+	// ended is control.Finished or control.Failed, once the job is over.
 	ended string
 
 	// The fields below belong to the goroutine that polls.
@@ -109,7 +109,7 @@ func (f *Feed) Poll(ctx context.Context) page.Message {
 		return page.NewMessage(page.EventGone, f.gone)
 	}
 
-	// All that was known is of another job.
+	// All that was known is about another start of the job.
 	if attempt != f.polled {
 		f.polled, f.polls, f.history, f.known, f.members, f.last, f.curves = attempt, 0, &top.History{}, false, nil, 0, curves{}
 		f.state = page.State{}

@@ -26,7 +26,7 @@ type Method interface {
 	// until ctx ends; the error then says whom the job waits for, and comes with the hosts that
 	// are there.
 	Hosts(ctx context.Context) (Hosts, error)
-	// Dial connects to a host. ctx bounds that, not the life of the Machine.
+	// Dial connects to a host. ctx bounds the attempt, not the life of the Machine.
 	Dial(ctx context.Context, h hosts.Host) (Machine, error)
 	// Dir is the job's folder on its hosts; empty: that of the agent.
 	Dir() string
@@ -56,7 +56,7 @@ type Copier interface {
 
 // A Follower is a Method whose hosts come by themselves, also while the job runs.
 type Follower interface {
-	// There are the hosts that are there now.
+	// There returns the hosts that are there now.
 	There() Hosts
 	// Follow puts hosts that come into host_worker, as an operator does, until ctx ends. The
 	// job then starts workers there. Without files (nil) the job's hosts are fixed: a host that
@@ -72,10 +72,10 @@ type Abandoner interface {
 
 // Hosts are the hosts of a job in the order that gives the ranks.
 type Hosts struct {
-	// Workers are those that may run workers.
+	// Workers are the hosts that may run workers.
 	Workers []hosts.Host
 
-	// Servers are those that may run servers.
+	// Servers are the hosts that may run servers.
 	Servers []hosts.Host
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// Options are those that mpirun needs for agents.
+// Options are the options that mpirun needs to start one agent on each host.
 var Options = []string{"--map-by", "ppr:1:node", "--bind-to", "none", "--enable-recovery"}
 
 // hostLine begins each line that tells a host. mpirun's own messages stand between them.
@@ -233,7 +233,7 @@ func (r *Run) explain(err error) error {
 	return fmt.Errorf("mpirun: %w%s", err, said(strings.Join(r.said, "\n")))
 }
 
-// Name is that of the program.
+// Name is the program's name, for messages.
 func (r *Run) Name() string { return "mpirun" }
 
 // Done is closed when mpirun has ended.

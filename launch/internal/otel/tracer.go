@@ -41,7 +41,7 @@ type Config struct {
 	// Endpoint is as Endpoint returns it.
 	Endpoint string
 
-	// Program is the one that workers run, without its arguments, which may hold secrets.
+	// Program is what workers run, without its arguments, which may hold secrets.
 	Program string
 
 	Workers, Servers int
@@ -84,7 +84,7 @@ type attempt struct {
 	// joins are the spans of processes that have not joined yet.
 	joins map[uint32]trace.Span
 
-	// ended are the ones of those that have ended.
+	// ended has the spans of processes that have ended, which may still get an attribute.
 	ended map[uint32]ended
 
 	members membership
@@ -118,7 +118,7 @@ func (t *Tracer) Begun(job string) {
 		t.restart = nil
 	}
 
-	// The span is that of the newest attempt.
+	// The job's span tells of the newest attempt.
 	trace.SpanFromContext(t.job).SetAttributes(jobKey.String(job))
 	a := &attempt{joins: make(map[uint32]trace.Span), ended: make(map[uint32]ended)}
 	a.Context, a.span = t.tracer.Start(t.job, "attempt", trace.WithTimestamp(at), trace.WithAttributes(jobKey.String(job), attemptKey.Int(t.number)))

@@ -32,7 +32,7 @@ type Config struct {
 	// Launcher is the address of the launching machine for the hosts.
 	Launcher func(reached []Machine) (string, error)
 
-	// MaxSkew is that of clocks; 0: 2 s.
+	// MaxSkew is how much clocks may differ; 0: 2 s.
 	MaxSkew time.Duration
 
 	// Timeout is for everything; 0: 1 min.
@@ -54,7 +54,7 @@ type Report struct {
 
 	machine Machine
 
-	// port is the host:port at which it listens.
+	// port is the host:port at which the host listens.
 	port string
 
 	// made are the folders that were made there, the innermost first.

@@ -10,7 +10,7 @@ func (c *collector) collect() {
 	columns := columnsOf(c.t.Columns, c.t.Scores)
 	blamed := blameIsKnown(c.t)
 	for i := range c.t.Nodes {
-		// One that joins measures nothing yet.
+		// A process that joins measures nothing yet.
 		if n := &c.t.Nodes[i]; n.Rank >= 0 && n.AgeMillis >= 0 {
 			c.collectNode(n, columns[n.Role], blamed)
 		}

@@ -29,7 +29,7 @@ type column struct {
 
 	at int
 
-	// buckets are those of a histogram; -1: there is none.
+	// buckets are the columns of a histogram; -1: there is none.
 	buckets [len(telemetry.StepBounds)]int
 
 	count, sum int

@@ -25,10 +25,10 @@ import (
 
 // Limits of a server: strangers may reach its port.
 const (
-	// maxScrapes are those at once. The next one gets 503 Service Unavailable.
+	// maxScrapes is how many scrapes may go on at once. The next one gets 503 Service Unavailable.
 	maxScrapes = 4
 
-	// maxConns are those at once. The next ones wait.
+	// maxConns is how many connections may be open at once. The next ones wait.
 	maxConns = 64
 
 	maxHeader   = 16 << 10

@@ -50,7 +50,7 @@ type question struct {
 	Link bool `json:"link,omitempty"`
 }
 
-// A reply answers it.
+// A reply answers a question.
 type reply struct {
 	Version int `json:"version"`
 
@@ -60,7 +60,7 @@ type reply struct {
 	// Refused says that this is the scheduler's answer to the request.
 	Refused bool `json:"refused,omitempty"`
 
-	// Job comes without its secrets.
+	// Job is the job's record without its secrets.
 	Job record.Record `json:"job"`
 
 	Link string `json:"link,omitempty"`

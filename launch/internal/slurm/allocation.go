@@ -32,7 +32,7 @@ type Node struct {
 	CPUs int
 }
 
-// Tasks are those of all nodes; 0: not given.
+// Tasks is how many tasks all nodes have together; 0: Slurm does not say.
 func (a Allocation) Tasks() (n int) {
 	for _, node := range a.Nodes {
 		n += node.Tasks
@@ -40,7 +40,7 @@ func (a Allocation) Tasks() (n int) {
 	return n
 }
 
-// Names are those of the nodes.
+// Names returns the names of the nodes.
 func (a Allocation) Names() []string {
 	names := make([]string, len(a.Nodes))
 	for i, n := range a.Nodes {
@@ -96,7 +96,7 @@ func Read(lookup func(string) (string, bool)) (Allocation, error) {
 	}
 	a := Allocation{Job: job, Step: step(lookup), Nodes: make([]Node, len(names))}
 
-	// line is that of a name, from 1.
+	// line has the line of each name, from 1.
 	line := make(map[string]int)
 	for i, name := range names {
 		if first := line[name]; first > 0 {

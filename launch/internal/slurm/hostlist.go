@@ -20,7 +20,7 @@ type SyntaxError struct {
 	// List is quoted in the message, in part if it is long.
 	List string
 
-	// Position is that of the character that is wrong, from 1.
+	// Position is the place of the character that is wrong, from 1.
 	Position int
 
 	Problem string

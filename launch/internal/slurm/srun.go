@@ -118,7 +118,7 @@ func StartStep(cfg StepConfig) (*Step, error) {
 	return s, nil
 }
 
-// Name is that of the program.
+// Name is the program's name, for messages.
 func (*Step) Name() string { return "srun" }
 
 // Command is how one reaches a node of the allocation.

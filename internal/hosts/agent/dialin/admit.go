@@ -18,7 +18,7 @@ import (
 type verdict struct {
 	code, reason string
 
-	// over is the member that is to be forgotten once its agent knows.
+	// over is the member that is forgotten as soon as its agent has been told.
 	over *member
 }
 

@@ -39,13 +39,13 @@ type Info struct {
 	// address of its connection.
 	Address string
 
-	// Launcher is the IP address at which it reached the launcher. Join sets it.
+	// Launcher is the IP address at which the agent has reached the launcher. Join sets it.
 	Launcher string
 
-	// Build is that of its launch program. Join sets it.
+	// Build is the build of the agent's launch program. Join sets it.
 	Build string
 
-	// Joined is by the launcher's clock. Listener sets it.
+	// Joined is the time of joining by the launcher's clock. The Listener sets it.
 	Joined time.Time
 }
 

@@ -150,7 +150,7 @@ func (a *joining) enter(ctx context.Context, timeout time.Duration) (w welcome, 
 	began := time.Now()
 	pause := backoff{}
 	for {
-		// refused is how long a launcher may refuse until that is final.
+		// refused is how long a launcher's refusals are taken for passing.
 		var refused time.Duration
 		attempt, cancel := context.WithTimeout(ctx, max(timeout-time.Since(began), a.lease))
 		w, c, err = a.dialer().contact(attempt, a.cfg.Addresses, hello{Ask: askSession, Info: a.cfg.Info})

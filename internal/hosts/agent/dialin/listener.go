@@ -22,13 +22,13 @@ type Config struct {
 	// Listen is host:port; empty: it is ":0".
 	Listen string
 
-	// Secret is one that agents and launch ctl have, too.
+	// Secret is what agents, launch ctl and this end share.
 	Secret Secret
 
 	// Lease is the silence after which either end is declared lost, the same on both; 0: 4 s.
 	Lease time.Duration
 
-	// Build is the one that agents must have; empty: it is Build().
+	// Build is the build that agents must have; empty: it is Build().
 	Build string
 
 	// Control serves a connection of launch ctl until it returns, and must return soon after
@@ -98,7 +98,8 @@ type Listener struct {
 	// changed is closed and replaced when agents or queue change.
 	changed chan struct{}
 
-	// closing is what agents are told, refusedOver or refusedNext; empty: it is not closing.
+	// closing is what agents are told at the end, refusedOver or refusedNext; empty: it has not
+	// come.
 	closing string
 }
 

@@ -206,7 +206,7 @@ func compareNatural(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// digits are those at the beginning of s.
+// digits returns the digits at the beginning of s.
 func digits(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }
 
 // Wait returns the agents once there are enough of them. The error is ctx's cause.

@@ -60,7 +60,7 @@ type welcome struct {
 	// Reason says why, in words.
 	Reason string `json:",omitempty"`
 
-	// Session is that of a new session.
+	// Session is the ID of a new session.
 	Session string `json:",omitempty"`
 
 	// Identity is the one with which the agent comes back, if it has none yet.

@@ -28,7 +28,7 @@ const (
 	// tellAgain is how long the same refusal is not told once more.
 	tellAgain = 10 * time.Minute
 
-	// maxRefusals is how many are told within that time.
+	// maxRefusals is how many refusals are told within tellAgain.
 	maxRefusals = 32
 )
 

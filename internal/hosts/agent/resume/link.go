@@ -136,7 +136,7 @@ func (s *Stream) send(l *link) (last bool) {
 	for {
 		s.mu.Lock()
 
-		// When it is due, nothing has been sent for a while.
+		// A ping that is due means that nothing has been sent for a while.
 		if due {
 			s.in.release()
 			s.out.release()

@@ -58,7 +58,7 @@ type Stream struct {
 	// writable is signalled when out or over has changed.
 	writable sync.Cond
 
-	// in came over this connection and was not read yet.
+	// in has what has come and was not read yet.
 	in ring
 
 	// inEnd says that nothing comes behind what the ring in has.

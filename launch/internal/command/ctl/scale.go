@@ -77,7 +77,7 @@ func awaitScale(ask func(control.Request, control.Answer) error, job string, q c
 			return err
 		}
 		switch x := s.Scale; {
-		// A job that ends while it scales has not got there.
+		// A job that ends while it scales does not reach the number.
 		case s.Phase != control.Running:
 			return fmt.Errorf("launch: job %s has %s", job, s.Phase)
 

@@ -107,7 +107,8 @@ func addServer(c *cli.Context) error {
 	}
 }
 
-// Shards that move are waited for so long, and asked after so often.
+// movesFor is how long shards that move are waited for, and movesEvery how often the scheduler is
+// asked whether they have arrived.
 const (
 	movesFor   = 2 * time.Minute
 	movesEvery = 200 * time.Millisecond
