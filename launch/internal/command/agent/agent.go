@@ -26,6 +26,8 @@ const NoLease = "none"
 // launcher start, or `launch agent --join ADDR`.
 func Run(args []string, stdout, stderr io.Writer, log *slog.Logger) int {
 	provider := ""
+
+	// A launcher writes LEASE, with --spot PROVIDER behind it or without.
 	if len(args) == 3 && args[1] == "--"+SpotFlag {
 		args, provider = args[:1], args[2]
 	}

@@ -2,14 +2,9 @@ package ctl
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,13 +12,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/member/record"
 	"github.com/paragon-train/paragon/internal/observe/plural"
-	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/launch/internal/command"
-	"github.com/paragon-train/paragon/metrics"
 )
 
 // traceCommand is `launch ctl trace`.
@@ -162,152 +154,4 @@ func takeTrace(c *cli.Context) error {
 	}
 	line.Steps = q.Steps
 	return writeTrace(c.App.Writer, c.App.ErrWriter, line, c.String("output"))
-}
-
-// tracePause is the time between two requests for the parts of a trace.
-const tracePause = 500 * time.Millisecond
-
-// collect fetches the parts of a trace until the scheduler has no more. Notes on progress go to
-// stderr. A trace without any span is an error.
-func (k *controller) collect(ctx context.Context, stderr io.Writer, begun control.Trace) (*trace.Timeline, error) {
-	line := &trace.Timeline{Job: begun.Job}
-	nodes := map[uint64]*trace.Node{}
-
-	// after is the number of the newest chunk that has come. The scheduler drops chunks up to
-	// it, and sends the ones behind it again if this answer is lost.
-	state, after := "", uint64(0)
-	for {
-		var p control.TraceParts
-		if _, err := k.ask(ctx, control.Request{Op: control.OpTraceParts, Trace: begun.Trace, After: after}, &p); err != nil {
-			return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, err)
-		}
-		for _, x := range p.Nodes {
-			n := nodes[x.Node]
-			if n == nil {
-				n = &trace.Node{ID: x.Node, Role: x.Role, Rank: int(x.Rank), Host: x.Host, PID: x.PID}
-				nodes[x.Node] = n
-			}
-
-			// Each answer has the newest state of a node: its clock is known better as
-			// heartbeats come.
-			n.Dropped, n.Missing = x.Dropped, x.Missing
-			if err := n.SetClock(time.Duration(x.OffsetNS), time.Duration(x.BoundNS)); err != nil {
-				return nil, err
-			}
-		}
-		for _, x := range p.Chunks {
-			n := nodes[x.Node]
-			if n == nil {
-				return nil, fmt.Errorf("launch: trace %d: got a chunk of node %d, which is not in the trace", begun.Trace, x.Node)
-			}
-			if err := n.AddChunk(x.Data); err != nil {
-				return nil, fmt.Errorf("launch: trace %d: %v: %w", begun.Trace, n, err)
-			}
-			after = x.Number
-		}
-		if p.State != state && p.State == control.TraceCollecting {
-			fmt.Fprintln(stderr, "launch: recording has ended; fetching the spans")
-		}
-		state = p.State
-		if state == control.TraceDone && after == p.Last {
-			break
-		}
-		if len(p.Chunks) > 0 {
-			continue // there may be more
-		}
-		select {
-		case <-time.After(tracePause):
-		case <-ctx.Done():
-			return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, context.Cause(ctx))
-		}
-	}
-	spans := 0
-	for _, n := range nodes {
-		line.Nodes = append(line.Nodes, *n)
-		spans += len(n.Spans)
-	}
-
-	// Map order reaches no file.
-	slices.SortFunc(line.Nodes, func(a, b trace.Node) int { return int(int64(a.ID) - int64(b.ID)) })
-	if spans == 0 {
-		return nil, fmt.Errorf("launch: trace %d: %w", begun.Trace, errors.Join(errors.New("no process has recorded a span"), missingOf(line)))
-	}
-	return line, nil
-}
-
-// missingOf joins the reasons why nodes' spans are missing; nil if no node has one.
-func missingOf(line *trace.Timeline) (err error) {
-	for i := range line.Nodes {
-		if n := &line.Nodes[i]; n.Missing != "" {
-			err = errors.Join(err, fmt.Errorf("%v: %s", n, n.Missing))
-		}
-	}
-	return err
-}
-
-// checkOutput reports that a file cannot be written, which is to be known before minutes of a job
-// are recorded for it.
-func checkOutput(path string) error {
-	if path == "" {
-		return command.Usagef("ctl trace: --output is empty; want a file")
-	}
-	info, err := os.Stat(path)
-	switch {
-	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("launch: --output %s is not a regular file", path)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("launch: --output %s: %w", path, err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		if failed, ok := errors.AsType[*fs.PathError](err); ok {
-			// The error's path is that of the temporary file.
-			err = failed.Err
-		}
-		return fmt.Errorf("launch: --output %s: create a file in %s: %w", path, filepath.Dir(path), err)
-	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
-}
-
-// writeTrace writes the file, and says what is in it.
-func writeTrace(stdout, stderr io.Writer, line *trace.Timeline, path string) error {
-	s, err := line.WriteFile(vfs.OS{}, path)
-	if err != nil {
-		return fmt.Errorf("launch: %w", err)
-	}
-	for _, text := range s.Warnings {
-		fmt.Fprintf(stderr, "launch: %s\n", text)
-	}
-
-	// Workers that report no steps have none in common, and the median is 0.
-	steps := "no steps"
-	if s.Median > 0 {
-		steps = fmt.Sprintf("median step %v", s.Median.Round(10*time.Microsecond))
-		if s.First <= s.Last {
-			steps = fmt.Sprintf("steps %d to %d, median step %v", s.First, s.Last, s.Median.Round(10*time.Microsecond))
-		}
-	}
-	if err := writeBreakdown(stdout, s.Workers); err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "%s: %s; %d spans in %v, %d of %d pushes with their rounds; clocks are known to ±%v.\nOpen it at https://ui.perfetto.dev or in chrome://tracing.\n",
-		path, steps, s.Spans, s.Span.Round(time.Millisecond), s.Arrows, s.Pushes, s.Bound.Round(time.Microsecond))
-	return nil
-}
-
-// writeBreakdown writes where the time of the workers' steps went.
-func writeBreakdown(w io.Writer, workers []trace.Breakdown) error {
-	if len(workers) == 0 {
-		return nil
-	}
-	t := metrics.Table{Columns: []string{"worker", "step", "compute", "wait", "for workers", "for servers", "for values", "unknown", "data", "save", "other"}}
-	for _, b := range workers {
-		share := func(d time.Duration) string { return fmt.Sprintf("%.1f %%", 100*float64(d)/float64(b.Step)) }
-		t.Row(b.Node, b.Step.Round(10*time.Microsecond), share(b.Compute), share(b.Wait), share(b.Workers), share(b.Server), share(b.Answer), share(b.Unknown), share(b.Data), share(b.Save), share(b.Other))
-	}
-	if _, err := t.WriteTo(w); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintln(w)
-	return err
 }

@@ -13,9 +13,16 @@ const progressEvery = 10 * time.Second
 
 // A progress says from time to time how far a command is.
 type progress struct {
-	w           io.Writer
-	what        string
-	all         int
+	// w is the standard error: the standard output is for results.
+	w io.Writer
+
+	// what is the command's name.
+	what string
+
+	// all is the number of images.
+	all int
+
+	// begun is when the work began, and said when the last line was written.
 	begun, said time.Time
 }
 

@@ -27,6 +27,8 @@ func readElastic(c *cli.Context, workers, servers int, known []hosts.Host) (e jo
 		return e, command.Usagef("--on-worker-loss %q is unknown; want shrink, wait or fail", policy)
 	}
 	e = job.Elastic{Enabled: enabled, OnWorkerLoss: policy, Backups: c.Int("backups")}
+
+	// Without it a lost worker ends the job, and flags about what follows mean nothing.
 	survives := GoesOnWithout(policy, enabled)
 	if survives {
 		e.Rejoin = c.Int("rejoin")

@@ -16,6 +16,8 @@ import (
 
 // Environment is what --env, --env-server and --env-worker give, as NAME=VALUE.
 type Environment struct {
+	// All is for every process, Servers and Workers for those of one role, behind All: the last
+	// value of a name counts.
 	All, Servers, Workers []string
 }
 
@@ -54,6 +56,7 @@ var ours = map[string]bool{
 // parseVariable reads NAME, NAME=VALUE or NAME:VALUE into NAME=VALUE. Everything behind the first =
 // or : is the value.
 func parseVariable(s string, lookup func(string) (string, bool)) (string, error) {
+	// An empty value is a value: only a name alone takes the one that is set here.
 	m := variable.FindStringSubmatchIndex(s)
 	if m == nil {
 		return "", fmt.Errorf("%q: write NAME, NAME=VALUE or NAME:VALUE, with a NAME of letters, digits and _", s)
@@ -80,6 +83,9 @@ func parseVariable(s string, lookup func(string) (string, bool)) (string, error)
 // Resumes reports whether PARAGON_RESUME is set for the workers.
 func (e Environment) Resumes(getenv func(string) string) bool {
 	const name = "PARAGON_RESUME"
+
+	// The last of several values is the one that a process sees. An empty one turns off what is set
+	// here.
 	value := getenv(name)
 	for _, v := range append(append([]string(nil), e.All...), e.Workers...) {
 		if given, ok := strings.CutPrefix(v, name+"="); ok {

@@ -78,6 +78,8 @@ const carryFlag = "carry"
 // JoinBool makes one argument of `--elastic-training-enabled False`, and gives the bare flag its
 // value: the flag takes a word that may be missing, which flag packages do not know.
 func JoinBool(app *cli.App, args []string) []string {
+	// The value of another flag may look like this one, and the workers' command may have flags of
+	// the same name.
 	takesValue := make(map[string]bool)
 	for _, f := range app.Flags {
 		if _, ok := f.(*cli.BoolFlag); !ok {

@@ -16,7 +16,10 @@ type Network struct {
 
 	// Name is that of a network interface; empty: any.
 	Name string
-	TLS  bool
+
+	// TLS says that what processes say to each other is encrypted, and that each knows who the
+	// other is.
+	TLS bool
 }
 
 // read reads the flags. remote says that processes run on other hosts than this machine, and here
@@ -32,6 +35,8 @@ func (n *Network) read(c *cli.Context, remote, here bool) error {
 	default:
 		return command.Usagef("--tls %q is unknown; want auto, on or off", v)
 	}
+
+	// An address that is given wins over that of an interface.
 	if n.HostIP != "" {
 		if net.ParseIP(n.HostIP) == nil {
 			return command.Usagef("--host-ip %q is not an IP address", n.HostIP)

@@ -34,6 +34,8 @@ func readNumbers(c *cli.Context, check bool, lookup func(string) (string, bool))
 			return 0, 0, command.Usagef("the number of workers is missing; give -n NUMBER")
 		}
 	}
+
+	// The advice of checkNodes depends on whether the user has chosen the number.
 	if servers = c.Int("num-servers"); !c.IsSet("num-servers") {
 		servers = workers
 	}

@@ -21,7 +21,9 @@ type Observed struct {
 
 	// ProcessMetrics is a host with port 0; empty: nothing is served.
 	ProcessMetrics string
-	Page           Page
+
+	// Page says where the live page is.
+	Page Page
 
 	// OtelEndpoint is that of --otel-endpoint; empty: as the standard variables say.
 	OtelEndpoint string

@@ -28,6 +28,8 @@ type Options struct {
 	// Command is that of the workers. It is empty only with check.
 	Command []string
 
+	// Workers and Servers are the numbers with which the job begins, each at least 1 and together
+	// at most what a job may have. Those of workers may change while it runs, see Elastic.
 	Workers, Servers int
 
 	// Check is --check: no job is started.
@@ -39,15 +41,33 @@ type Options struct {
 	// SchedulerHost is nil for this machine.
 	SchedulerHost *hosts.Host
 
-	GPUs     gpus.Request
-	Env      Environment
-	Network  Network
-	Times    Times
-	Elastic  job.Elastic
+	// GPUs is what each worker is given; empty: workers see all GPUs of their host.
+	GPUs gpus.Request
+
+	// Env has the variables that the command line gives to processes, as NAME=VALUE.
+	Env Environment
+
+	// Network says how processes reach each other.
+	Network Network
+
+	// Times bounds how long things may take.
+	Times Times
+
+	// Elastic says how the job may change while it runs. Its functions and its files are set when
+	// the job is started.
+	Elastic job.Elastic
+
+	// Survival says what the job outlives besides.
 	Survival Survival
+
+	// Observed says who can watch the job.
 	Observed Observed
-	Output   Output
-	Trial    Trial
+
+	// Output says in which form launch writes what.
+	Output Output
+
+	// Trial makes the job one of launch tune's.
+	Trial Trial
 }
 
 // Read reads the command line of a job that would run here.

@@ -10,7 +10,9 @@ import (
 // Output says in which form launch writes what.
 type Output struct {
 	// JSON is for what the processes print.
-	JSON      bool
+	JSON bool
+
+	// LogFormat is how launch and the processes of the job write their logs.
 	LogFormat joblog.Format
 
 	// Result is a file; empty: none.

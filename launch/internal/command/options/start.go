@@ -20,9 +20,15 @@ type Start struct {
 	// hostfile is the file of -H; empty: none.
 	hostfile string
 
+	// Agents is for start methods whose agents dial in and, with those that reach hosts themselves,
+	// for launch ctl on other machines.
 	Agents Agents
+
+	// Source is a list of hosts that others keep.
 	Source Source
-	SSH    SSH
+
+	// SSH says how hosts are reached by ssh.
+	SSH SSH
 
 	// Slurm is the allocation that the job runs on.
 	Slurm slurm.Allocation
@@ -80,16 +86,19 @@ type Agents struct {
 	// Number is 0 for as many as have slots for all workers.
 	Number int
 
+	// Listen is host:port; empty: the start method decides.
 	Listen string
 
 	// SecretFile is empty if the secret is in the environment.
 	SecretFile string
 
+	// AddressFile gets the addresses of Listen while launch runs; empty: none.
 	AddressFile string
 }
 
 // SSH has the flags of --launcher ssh besides the hosts.
 type SSH struct {
+	// Command is the ssh client with its options.
 	Command []string
 
 	// SyncDir is the folder on each host that gets a copy of the current one; empty: none. Paths
@@ -106,6 +115,9 @@ type Source struct {
 	// Value is that of the flag.
 	Value string
 
+	// Interval is the time between two questions.
 	Interval time.Duration
-	Force    bool
+
+	// Force says that hosts are removed even if an answer names fewer than half of them.
+	Force bool
 }

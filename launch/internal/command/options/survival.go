@@ -13,6 +13,7 @@ import (
 
 // Survival says how a job outlives failures, besides what is elastic.
 type Survival struct {
+	// Restarts is how often a job that has failed is started again; 0: never.
 	Restarts int
 
 	// State is where the scheduler keeps its state; empty: the job decides.

@@ -132,6 +132,7 @@ func RunCarry(command []string, stdout, stderr io.Writer, log *slog.Logger) int 
 
 // reporter writes lines to the pipe that the launcher reads. Without a launcher there is none.
 func reporter() func(line string) error {
+	// A process that people start by hand has nobody to report to.
 	text := os.Getenv(process.ReportEnv)
 	if text == "" {
 		return func(string) error { return nil }

@@ -25,11 +25,22 @@ import (
 // A jobRun is the job of this process, from its command line to its exit code. Its steps are those
 // of runJob; each opens what the next one needs, and close gives all of it up.
 type jobRun struct {
-	o       *options.Options
-	env     start.Environment
-	out     *lines.Merger
+	// o is the command line, which nothing changes.
+	o *options.Options
+
+	// env is what start methods work with: this program, its folder, its log.
+	env start.Environment
+
+	// out merges the lines of all processes, and those of launch between them.
+	out *lines.Merger
+
+	// signals has the signals that were caught, until close.
 	signals *signalQueue
-	method  method.Method
+
+	// method is how the job gets to its hosts, from openHosts on.
+	method method.Method
+
+	// metrics has the newest metrics that worker 0 has printed.
 	metrics lastMetrics
 
 	// goesOn says that another launch may go on with the job: its agents are then left alive. It

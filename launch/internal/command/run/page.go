@@ -21,9 +21,14 @@ import (
 
 // A livePage is the page of the job that this process runs. Nil: there is none.
 type livePage struct {
-	feed   *jobpage.Feed
+	// feed is what the page shows: it asks the scheduler while somebody watches.
+	feed *jobpage.Feed
+
+	// server serves the page to browsers.
 	server *page.Server
-	key    page.Key
+
+	// key makes links. Whoever has it can open the page.
+	key page.Key
 }
 
 // openPage starts to serve the page of a job with the command what, and logs its link. It returns

@@ -14,9 +14,12 @@ import (
 // signalQueue has the signals that end the job, or stop it with a checkpoint, in the order in which
 // they came, from catchSignals to close. The job reads them from queued.
 type signalQueue struct {
+	// caught has the signals as they come, and queued those that the job has not read.
 	caught, queued chan os.Signal
-	ended          chan struct{}
-	passing        sync.WaitGroup
+
+	// ended ends the goroutine that passes them on, and passing waits for it.
+	ended   chan struct{}
+	passing sync.WaitGroup
 }
 
 // maxSignals is how many signals can wait for the job. Further ones would tell it nothing new.

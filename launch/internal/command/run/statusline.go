@@ -16,7 +16,11 @@ import (
 // A statusLine writes lines to the launcher's standard error. On a terminal it keeps one line below
 // them that says what launch waits for.
 type statusLine struct {
-	w        io.Writer
+	// w gets the lines, and the text below them.
+	w io.Writer
+
+	// terminal is how wide the terminal is now, since windows change; ok is false where there is
+	// none.
 	terminal func() (columns int, ok bool)
 
 	// mu guards text, and the order of writes.

@@ -16,6 +16,7 @@ import (
 // A job that is started again has a new scheduler each time. The watchers outlive it: they are told
 // where it is by listening.
 type watchers struct {
+	// page is nil if there is none, and so is spans.
 	page  *livePage
 	spans *otel.Tracer
 

@@ -16,6 +16,8 @@ import (
 // A listener is where agents and launch ctl dial in.
 type listener struct {
 	*dialin.Listener
+
+	// secret is what this launcher, its agents and launch ctl share.
 	secret dialin.Secret
 
 	// join is the command by which an agent joins.

@@ -18,9 +18,13 @@ import (
 func openMPI(ctx context.Context, o *options.Options, e Environment) (method.Method, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, o.Times.Start, fmt.Errorf("no answer within %s (--start-timeout)", o.Times.Start))
 	defer cancel()
+
+	// The options of mpirun are those of Open MPI.
 	if err := mpi.Check(ctx, o.Start.Mpirun); err != nil {
 		return nil, fmt.Errorf("launch: %w; for another MPI start the agents by hand, and launch with --launcher agents: see docs/how-to/mpi.md", err)
 	}
+
+	// mpirun alone knows its hosts, so a first run of it tells them.
 	all, err := mpi.Hosts(ctx, o.Start.Mpirun)
 	if err != nil {
 		return nil, fmt.Errorf("launch: %w", err)

@@ -95,6 +95,8 @@ var againAfter = []time.Duration{time.Second, 15 * time.Second, time.Minute}
 // keepAgents starts agents again that were lost, until ctx ends. Those of nodes that were removed
 // from the job are left alone; files may be nil.
 func (j *slurmJob) keepAgents(ctx context.Context, files *hostworker.Files) {
+	// attempts counts the starts of a node's agent since it was there, and next is when to start it
+	// again; zero: its loss was not seen yet.
 	attempts, next := make(map[string]int), make(map[string]time.Time)
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
@@ -104,6 +106,8 @@ func (j *slurmJob) keepAgents(ctx context.Context, files *hostworker.Files) {
 			return
 		case <-tick.C:
 		}
+
+		// Slurm does not tell of a node that is lost; its agent is missing.
 		there := j.l.Agents()
 		for _, h := range j.hosts {
 			n := attempts[h.Name]
