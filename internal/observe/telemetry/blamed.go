@@ -1,14 +1,5 @@
 package telemetry
 
-// blamed is what all servers charge one worker with.
-type blamed struct {
-	// all is since the servers' begin.
-	all Blame
-
-	// timed is what was charged of it since this History knows the server.
-	timed Blame
-}
-
 func (b *Blame) add(rounds uint64, seconds float64) {
 	b.Rounds += rounds
 	b.Seconds += seconds

@@ -64,109 +64,10 @@ type History struct {
 	mostCoarse int
 }
 
-// past is what is known of one process.
-type past struct {
-	// at is the time of values since the begin.
-	at time.Duration
-
-	values [numSlots]float64
-
-	// went is when the process ended.
-	went time.Duration
-
-	gone   bool
-	fine   ring
-	coarse ring
-
-	// steps are a worker's last ones.
-	steps []Step
-
-	// charged has a server's newest blames, by its node.
-	charged map[uint64]Blame
-
-	// partial says that its newest record may lack some workers that it blames.
-	partial bool
-
-	// blamed is what all servers charge to a worker.
-	blamed blamed
-}
-
 // NewHistory returns the History of a job's scheduler that begins now. Nodes send a record each
 // heartbeat.
 func NewHistory(begin time.Time, heartbeat time.Duration) *History {
 	return &History{begin: begin, hold: heartbeat * 5 / 2, nodes: make(map[uint64]*past), budget: budget, finePoints: FinePoints, coarseStep: CoarseStep, mostCoarse: CoarsePoints}
-}
-
-// Add adds the record that a process of the job has sent. One whose counters are below those of the
-// last one is older, and is left out.
-func (h *History) Add(at time.Time, node uint64, r *Record) {
-	now := at.Sub(h.begin)
-	h.forget(now)
-	h.thin(now)
-	p := h.nodes[node]
-	isNew := p == nil
-	if isNew {
-		p = &past{}
-		for i := range p.values {
-			p.values[i] = math.NaN()
-		}
-		p.fine, p.coarse = newRing(now, FineStep), newRing(now, h.coarseStep)
-	}
-	values := p.values
-	for _, s := range r.Samples {
-		if i := first[s.Metric] + int(s.Index); i < first[s.Metric+1] {
-			if isCounter[i] && s.Value < values[i] {
-				return
-			}
-			values[i] = s.Value
-		}
-	}
-	h.addScores(&values, r.Scores)
-	if p.gone || now < p.at {
-		return
-	}
-	h.nodes[node] = p
-	if isNew {
-		p.at = now
-	}
-	h.addColumns(p, now, &values)
-	bridged := now-p.at <= h.hold
-	p.fine.advance(p, now, &values, bridged, h.finePoints)
-	if p.fine.next-p.fine.oldest > int64(h.finePoints+slack(h.finePoints)) {
-		p.fine.drop(h.finePoints)
-	}
-	p.coarse.advance(p, now, &values, bridged, h.mostCoarse)
-	p.values, p.at, p.steps = values, now, r.Steps
-	h.addBlames(p, r.Blames, isNew)
-}
-
-// Gone says that a process of the job has ended. Its counters stay in Total.
-func (h *History) Gone(at time.Time, node uint64) {
-	if p := h.nodes[node]; p != nil && !p.gone {
-		p.gone, p.went = true, at.Sub(h.begin)
-		h.gone = append(h.gone, node)
-		h.forget(p.went)
-	}
-}
-
-// forget forgets processes that have been gone for long.
-func (h *History) forget(now time.Duration) {
-	n := 0
-	for n < len(h.gone) && (len(h.gone)-n > maxGone || now-h.nodes[h.gone[n]].went > goneFor) {
-		p := h.nodes[h.gone[n]]
-		for i, v := range p.values {
-			if isCounter[i] && !math.IsNaN(v) {
-				h.totals[i] += v
-			}
-		}
-		h.columns -= len(p.fine.columns)
-		delete(h.nodes, h.gone[n])
-		for _, server := range h.nodes {
-			delete(server.charged, h.gone[n])
-		}
-		n++
-	}
-	h.gone = slices.Delete(h.gone, 0, n)
 }
 
 // A Column is one value of each process.
@@ -246,3 +147,15 @@ var isCounter, isKept = func() (counter, kept [numSlots]bool) {
 	}
 	return counter, kept
 }()
+
+// LastSteps are those of the newest record of a process.
+func (h *History) LastSteps(node uint64) []Step {
+	if p := h.nodes[node]; p != nil {
+		return p.steps
+	}
+	return nil
+}
+
+// Scores are the names of the scores that processes of the job have sent, the first MaxScores: name
+// i is that of index i of TestScore.
+func (h *History) Scores() []string { return slices.Clone(h.scores) }

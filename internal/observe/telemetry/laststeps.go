@@ -49,20 +49,6 @@ type lastSteps struct {
 	}
 }
 
-// AddStep adds a step that is done; its Number is given here.
-func (r *Recorder) AddStep(s Step) {
-	if r == nil {
-		return
-	}
-	n := r.steps.newest.Add(1)
-	x := &r.steps.ring[n%ringSteps]
-	x.number.Store(0)
-	for i, v := range [...]int64{s.End, int64(s.Total), int64(s.Compute), int64(s.Wait), int64(s.Data), int64(s.Save)} {
-		x.values[i].Store(v)
-	}
-	x.number.Store(n)
-}
-
 // last appends the last steps, oldest first, without gaps.
 func (l *lastSteps) last(steps []Step) []Step {
 	newest := l.newest.Load()
@@ -129,12 +115,4 @@ func decodeSteps(b []byte, n int) (steps []Step, err error) {
 		b = b[stepBytes:]
 	}
 	return steps, nil
-}
-
-// LastSteps are those of the newest record of a process.
-func (h *History) LastSteps(node uint64) []Step {
-	if p := h.nodes[node]; p != nil {
-		return p.steps
-	}
-	return nil
 }

@@ -1,6 +1,8 @@
 package telemetry
 
-import "fmt"
+import (
+	"fmt"
+)
 
 // A Metric is something that a process measures of itself. The numbers are part of the format: they
 // are only ever appended.
@@ -265,3 +267,23 @@ func (m Metric) String() string {
 	}
 	return fmt.Sprintf("metric %d", uint8(m))
 }
+
+// first[m] is the slot of metric m's index 0.
+var first = func() (at [numMetrics + 1]int) {
+	for m := range numMetrics {
+		at[m+1] = at[m]
+		if i, ok := Metric(m).Info(); ok {
+			at[m+1] += i.Width
+		}
+	}
+	return at
+}()
+
+// numSlots is first[numMetrics], which a test holds.
+const numSlots = 119
+
+// Limits of the Scores of a Record. A History knows so many names in all.
+const (
+	MaxScores    = 12
+	MaxScoreName = 32 // bytes
+)

@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 )
@@ -52,9 +51,6 @@ type Blame struct {
 	Rounds  uint64
 	Seconds float64
 }
-
-// ErrMalformed is in the chain of errors about bytes that are no Record.
-var ErrMalformed = errors.New("malformed record")
 
 // format is the first byte of a record.
 const format = 1

@@ -32,20 +32,6 @@ type slot struct {
 	bits atomic.Uint64
 }
 
-// first[m] is the slot of metric m's index 0.
-var first = func() (at [numMetrics + 1]int) {
-	for m := range numMetrics {
-		at[m+1] = at[m]
-		if i, ok := Metric(m).Info(); ok {
-			at[m+1] += i.Width
-		}
-	}
-	return at
-}()
-
-// numSlots is first[numMetrics], which a test holds.
-const numSlots = 119
-
 // slot is nil for an index that the metric does not have, and for TestScore, whose values have
 // names.
 func (r *Recorder) slot(m Metric, index int) *slot {
@@ -182,4 +168,33 @@ func (r *Recorder) read(rec *Record) {
 	if scores := r.scores.Load(); scores != nil {
 		rec.Scores = *scores
 	}
+}
+
+// AddStep adds a step that is done; its Number is given here.
+func (r *Recorder) AddStep(s Step) {
+	if r == nil {
+		return
+	}
+	n := r.steps.newest.Add(1)
+	x := &r.steps.ring[n%ringSteps]
+	x.number.Store(0)
+	for i, v := range [...]int64{s.End, int64(s.Total), int64(s.Compute), int64(s.Wait), int64(s.Data), int64(s.Save)} {
+		x.values[i].Store(v)
+	}
+	x.number.Store(n)
+}
+
+// SetScores replaces the scores. Those beyond MaxScores are left out, and those whose name a Score
+// may not have, or another one has.
+func (r *Recorder) SetScores(list []Score) {
+	if r == nil {
+		return
+	}
+	var kept []Score
+	for _, s := range list {
+		if len(kept) < MaxScores && IsScoreName(s.Name) && !hasScore(kept, s.Name) {
+			kept = append(kept, s)
+		}
+	}
+	r.scores.Store(&kept)
 }

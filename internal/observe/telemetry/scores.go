@@ -7,12 +7,6 @@ import (
 	"slices"
 )
 
-// Limits of the Scores of a Record. A History knows so many names in all.
-const (
-	MaxScores    = 12
-	MaxScoreName = 32 // bytes
-)
-
 // A Score is what a worker's newest evaluation has measured under a name of the user's, such as
 // top5.
 type Score struct {
@@ -34,21 +28,6 @@ func IsScoreName(name string) bool {
 		}
 	}
 	return name != "" && len(name) <= MaxScoreName
-}
-
-// SetScores replaces the scores. Those beyond MaxScores are left out, and those whose name a Score
-// may not have, or another one has.
-func (r *Recorder) SetScores(list []Score) {
-	if r == nil {
-		return
-	}
-	var kept []Score
-	for _, s := range list {
-		if len(kept) < MaxScores && IsScoreName(s.Name) && !hasScore(kept, s.Name) {
-			kept = append(kept, s)
-		}
-	}
-	r.scores.Store(&kept)
 }
 
 func hasScore(list []Score, name string) bool {
@@ -96,10 +75,6 @@ func decodeScores(b []byte) (scores []Score, err error) {
 	}
 	return scores, nil
 }
-
-// Scores are the names of the scores that processes of the job have sent, the first MaxScores: name
-// i is that of index i of TestScore.
-func (h *History) Scores() []string { return slices.Clone(h.scores) }
 
 // addScores puts the scores of a record into a process's values.
 func (h *History) addScores(values *[numSlots]float64, scores []Score) {

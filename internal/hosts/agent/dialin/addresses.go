@@ -48,3 +48,20 @@ func ownAddresses() []netip.Addr {
 	}
 	return all
 }
+
+// addressOf is the IP address of a, or none.
+func addressOf(a net.Addr) netip.Addr {
+	ap, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ap.Addr().Unmap().WithZone("")
+}
+
+// addressText is the IP address of a as text, or empty.
+func addressText(a net.Addr) string {
+	if ip := addressOf(a); ip.IsValid() {
+		return ip.String()
+	}
+	return ""
+}

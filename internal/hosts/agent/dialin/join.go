@@ -12,22 +12,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/identity"
 )
 
-// Why Join ended, besides the end of the job and of its context.
-var (
-	// ErrRefused says why the launcher refused this agent and what to do. To try again is of no
-	// use.
-	ErrRefused = errors.New("the launcher refused this agent")
-
-	// ErrLost says that the launcher was not reached, or that its lease expired.
-	ErrLost = errors.New("the launcher is lost")
-)
-
-// A neverReached is an ErrLost of a launcher that this agent has not seen.
-type neverReached struct{ error }
-
-func (e neverReached) Unwrap() error      { return e.error }
-func (neverReached) Is(target error) bool { return target == ErrLost }
-
 // JoinConfig configures Join.
 type JoinConfig struct {
 	// Addresses are where the launcher may be: host:port. They are asked for before each
@@ -95,10 +79,6 @@ func join(ctx context.Context, cfg JoinConfig, dial dialFunc) error {
 		cfg.Logger.Warn(fmt.Sprintf("%v; looking for a new launcher for %s", err, cfg.Rejoin))
 	}
 }
-
-// errStopped is why an agent looks for another launcher: the one that it had has stopped, and the
-// job goes on with the next one.
-var errStopped = errors.New("launch: agent: the launcher has stopped before the job is over")
 
 // joining is an agent that dials in.
 type joining struct {
@@ -221,9 +201,6 @@ func (a *joining) session(ctx context.Context, w welcome, c conn) error {
 	}
 	return err
 }
-
-// errSessionOver is why a session is not resumed: the launcher has ended it.
-var errSessionOver = errors.New("the launcher has ended the session")
 
 // reconnect gives a session new connections until it is over.
 func (a *joining) reconnect(s *resume.Stream, id string, broken <-chan struct{}) {

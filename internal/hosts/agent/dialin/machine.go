@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
-	"github.com/paragon-train/paragon/internal/hosts/agent/resume"
 )
 
 // A Machine is the host of an agent that dialled in.
@@ -68,20 +67,4 @@ func (m *Machine) Close() error {
 		}
 	})
 	return m.err
-}
-
-// The two ends of a stream as package agent uses them.
-type (
-	writeEnd struct{ stream *resume.Stream }
-	readEnd  struct{ stream *resume.Stream }
-)
-
-func (e writeEnd) Write(p []byte) (int, error) { return e.stream.Write(p) }
-func (e writeEnd) Close() error                { return e.stream.CloseWrite() }
-
-func (e readEnd) Read(p []byte) (int, error) { return e.stream.Read(p) }
-
-func (e readEnd) Close() error {
-	e.stream.Abort(nil)
-	return nil
 }

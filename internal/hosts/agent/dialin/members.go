@@ -1,64 +1,14 @@
 package dialin
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"net"
-	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
 	"github.com/paragon-train/paragon/internal/hosts/agent/resume"
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
-
-// A member is an agent by its name, over all its sessions. Its fields are guarded by Listener.mu.
-type member struct {
-	info Info
-
-	// session is nil if the last one was closed here, and the agent dials in anew.
-	session *session
-
-	// joined says that a Change has told of this agent.
-	joined bool
-
-	dismissed bool
-
-	// expire is set while session is nil.
-	expire *time.Timer
-}
-
-// nameKey is the same for all spellings of a host's name, as it is in hosts files: n1 and N1 are
-// one host.
-func nameKey(name string) string { return hosts.Host{Name: name}.Key().Name }
-
-// A session is one run of agent.Serve on the agent's side.
-type session struct {
-	id     string
-	name   string
-	remote netip.Addr
-	stream *resume.Stream
-
-	// Guarded by Listener.mu:
-	// client is nil if the agent has not begun yet.
-	client *agent.Client
-
-	// inUse says that somebody has dialled the agent.
-	inUse bool
-
-	// closed says that the session was closed from here: the agent comes back in another one.
-	closed bool
-}
-
-// replaceable reports whether a new session from remote may take the place of the member's: that
-// one was closed, or its agent is no longer connected.
-func (m *member) replaceable(remote netip.Addr) bool {
-	s := m.session
-	return s == nil || s.closed || m.dismissed || !s.stream.Connected() && s.remote == remote
-}
 
 // forget removes a member; the caller holds the lock.
 func (l *Listener) forget(m *member) {
@@ -186,29 +136,6 @@ func (l *Listener) present() []Info {
 	return all
 }
 
-// compareNatural compares names; the digits in them count as numbers.
-func compareNatural(a, b string) int {
-	for a != "" && b != "" {
-		x, y := digits(a), digits(b)
-		if x == "" || y == "" {
-			if a[0] != b[0] {
-				return cmp.Compare(a[0], b[0])
-			}
-			a, b = a[1:], b[1:]
-			continue
-		}
-		p, q := strings.TrimLeft(x, "0"), strings.TrimLeft(y, "0")
-		if c := cmp.Or(cmp.Compare(len(p), len(q)), cmp.Compare(p, q), cmp.Compare(len(x), len(y))); c != 0 {
-			return c
-		}
-		a, b = a[len(x):], b[len(y):]
-	}
-	return cmp.Compare(len(a), len(b))
-}
-
-// digits returns the digits at the beginning of s.
-func digits(s string) string { return s[:len(s)-len(strings.TrimLeft(s, "0123456789"))] }
-
 // Wait returns the agents once there are enough of them. The error is ctx's cause.
 func (l *Listener) Wait(ctx context.Context, enough func([]Info) bool) (all []Info, err error) {
 	err = l.await(ctx, func() bool {
@@ -216,21 +143,4 @@ func (l *Listener) Wait(ctx context.Context, enough func([]Info) bool) (all []In
 		return enough(all)
 	})
 	return all, err
-}
-
-// addressOf is the IP address of a, or none.
-func addressOf(a net.Addr) netip.Addr {
-	ap, err := netip.ParseAddrPort(a.String())
-	if err != nil {
-		return netip.Addr{}
-	}
-	return ap.Addr().Unmap().WithZone("")
-}
-
-// addressText is the IP address of a as text, or empty.
-func addressText(a net.Addr) string {
-	if ip := addressOf(a); ip.IsValid() {
-		return ip.String()
-	}
-	return ""
 }
