@@ -1,10 +1,13 @@
 package run
 
 import (
+	"errors"
+	"io"
 	"syscall"
 
 	"github.com/paragon-train/paragon/internal/hosts/lines"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/launch/internal/job"
 )
 
@@ -17,6 +20,31 @@ type outcome struct {
 
 	// metrics are the newest; nil: none came.
 	metrics *control.Metrics
+}
+
+// exitCode is the code that launch ends with after runJob has returned err. An error that nobody
+// has printed, and an output that was lost, become the outcome's own reason.
+func (o *outcome) exitCode(err error, stdout io.Writer) int {
+	var exit command.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return int(exit)
+	case err != nil:
+		o.err = err
+		return 1
+	}
+	if s, ok := stdout.(*command.Output); ok && s.Code(0) != 0 {
+		o.err = errors.New("the standard output could not be written")
+		return s.Code(0)
+	}
+	return 0
+}
+
+// report is what --result writes of the outcome.
+func (o *outcome) report(code int) *control.Result {
+	r := o.Report(o.err, code)
+	r.Metrics = o.metrics
+	return r
 }
 
 // endedFromOutside reports whether a job that ended with this code did not fail by itself: it

@@ -40,33 +40,21 @@ func runOptions(ctx context.Context, o *options.Options, stdout, stderr io.Write
 	if err != nil {
 		return err
 	}
-	res, err := runJob(ctx, o, stdout, stderr)
-	code := 0
-	var exit command.ExitError
-	switch {
-	case errors.As(err, &exit):
-		code = int(exit)
-	case err != nil:
-		// launch prints it, and ends with 1.
-		code, res.err = 1, err
+	end, err := runJob(ctx, o, stdout, stderr)
+	code := end.exitCode(err, stdout)
+	writing := file.write(end.report(code))
+	if writing == nil {
+		return err
 	}
-	if s, ok := stdout.(*command.Output); ok && code == 0 && s.Code(0) != 0 {
-		code, res.err = s.Code(0), errors.New("the standard output could not be written")
-	}
-	report := res.Report(res.err, code)
-	report.Metrics = res.metrics
-	if writing := file.write(report); writing != nil {
-		err = errors.Join(err, writing)
-
+	if code > 0 {
 		// launch ends with the job's own exit code, so this error has to be said here.
-		if code > 0 {
-			slog.Error(writing.Error())
-		}
+		slog.Error(writing.Error())
 	}
-	return err
+	return errors.Join(err, writing)
 }
 
-// runJob runs the job to its end. An error that is not an exitError has not been printed yet.
+// runJob runs the job to its end. An error that is not a command.ExitError has not been printed
+// yet.
 func runJob(ctx context.Context, o *options.Options, stdout, stderr io.Writer) (outcome, error) {
 	r, err := newJobRun(o, stdout, stderr)
 	if err != nil {
