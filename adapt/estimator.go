@@ -5,10 +5,6 @@ import "fmt"
 // DefaultSmoothing is the decay of the averages over one step at the initial batch size.
 const DefaultSmoothing = 0.999
 
-// leastWeight is the share of the averages below which measurements are forgotten, before they
-// underflow.
-const leastWeight = 1e-9
-
 // An Estimator averages the measurements of one parameter group.
 //
 // The averages decay by θ = smoothing^S at each step, so a step counts by its examples, and their
@@ -39,9 +35,6 @@ type State struct {
 	// if nothing had been measured for a bound.
 	Evidence Evidence `json:",omitzero"`
 }
-
-// Sums are parts of a State's.
-type Sums struct{ Sqr, Var, Weight float64 }
 
 // NewEstimator returns an Estimator that has measured nothing. smoothing is the decay of the
 // averages over one step at the initial batch size; zero means 0.999. It panics where smoothing is

@@ -30,15 +30,6 @@ const (
 	DeterminedRule = "determined"
 )
 
-// Rules for the bracket of a trial, if there are several.
-const (
-	// BracketsByBudget, the zero rule, is AutoGluon's: bracket s of L levels has the weight
-	// L/((L−s)·r_s), so that all brackets get about the same number of steps.
-	BracketsByBudget = "budget"
-	// BracketsByCount is Ray's: a softmax of the brackets' numbers of rungs.
-	BracketsByCount = "count"
-)
-
 // ASHA is asynchronous successive halving: trials are compared at rungs, which are steps that grow
 // by a factor, and those that are not among the best at a rung are stopped or paused.
 //

@@ -127,3 +127,12 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
+
+// Rules for the bracket of a trial, if there are several.
+const (
+	// BracketsByBudget, the zero rule, is AutoGluon's: bracket s of L levels has the weight
+	// L/((L−s)·r_s), so that all brackets get about the same number of steps.
+	BracketsByBudget = "budget"
+	// BracketsByCount is Ray's: a softmax of the brackets' numbers of rungs.
+	BracketsByCount = "count"
+)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/paragon-train/paragon/tune"
@@ -21,12 +20,6 @@ type picture struct {
 	YTicks        []tick
 	Lines         []line
 	Points        []dot
-}
-
-type tick struct {
-	At    float64
-	Text  string
-	value float64
 }
 
 type line struct {
@@ -47,99 +40,11 @@ type dot struct {
 	Colour, Name string
 }
 
-// A scale maps numbers to the page.
-type scale struct {
-	low, high, from, to float64
-	log                 bool
-}
-
-func newScale(low, high, from, to float64, log bool) scale {
-	if log && low > 0 {
-		low, high = math.Log(low), math.Log(high)
-	} else {
-		log = false
-	}
-	if !(high > low) {
-		room := max(math.Abs(low)*0.05, 0.5)
-		low, high = low-room, high+room
-	}
-	return scale{low, high, from, to, log}
-}
-
-func (s scale) at(x float64) float64 {
-	if s.log {
-		x = math.Log(x)
-	}
-	return s.from + (x-s.low)/(s.high-s.low)*(s.to-s.from)
-}
-
-// ticks are at four to nine round numbers, or at powers of ten.
-func (s scale) ticks() []tick {
-	var list []tick
-	if s.log {
-		for e := math.Floor(s.low / math.Ln10); e <= math.Ceil(s.high/math.Ln10); e++ {
-			if at := e * math.Ln10; at >= s.low-1e-9 && at <= s.high+1e-9 {
-				list = append(list, s.tick(math.Pow(10, e)))
-			}
-		}
-		if len(list) >= 2 {
-			return list
-		}
-		return []tick{s.tick(math.Exp(s.low)), s.tick(math.Exp(s.high))}
-	}
-	step := math.Pow(10, math.Floor(math.Log10((s.high-s.low)/4)))
-	for _, k := range []float64{5, 2} {
-		if (s.high-s.low)/(step*k) >= 4 {
-			step *= k
-			break
-		}
-	}
-	for k := math.Ceil(s.low / step); k*step <= s.high; k++ {
-		list = append(list, s.tick(k*step))
-	}
-	return list
-}
-
-func (s scale) tick(x float64) tick { return tick{s.at(x), short(x), x} }
-
-// wholeTicks are the ticks at whole numbers: there is no half step.
-func (s scale) wholeTicks() []tick {
-	return slices.DeleteFunc(s.ticks(), func(t tick) bool { return math.Abs(t.value-math.Round(t.value)) > 1e-9*math.Abs(t.value) })
-}
-
-// short writes four digits, and a number of up to a million without an exponent: 0.25, 20000,
-// 1e-05.
-func short(x float64) string {
-	switch a := math.Abs(x); {
-	case a < 1e-12:
-		return "0"
-	case a >= 1e4 && a <= 1e6:
-		return strconv.FormatFloat(x, 'f', 0, 64)
-	}
-	return fmt.Sprintf("%.4g", x)
-}
-
 const frameWidth, frameHeight = 560.0, 320.0
 
 func newPicture(title, x, y string) picture {
 	return picture{Title: title, X: x, Y: y, Width: frameWidth, Height: frameHeight,
 		Left: 62, Right: frameWidth - 14, Top: 30, Bottom: frameHeight - 44}
-}
-
-// span is the least and greatest finite number.
-func span(xs ...[]float64) (low, high float64) {
-	low, high = math.Inf(1), math.Inf(-1)
-	for _, list := range xs {
-		for _, x := range list {
-			if isFinite(x) {
-				low, high = min(low, x), max(high, x)
-			}
-		}
-	}
-	if low > high {
-		return 0, 1
-	}
-	return low, high
 }
 
 // frame gives the picture its scales and ticks.
@@ -285,21 +190,4 @@ func slicePicture(v tune.View, ranked []*tune.Trial, name string, objective int)
 			fmt.Sprintf("%s: %s at %s = %s", t.Name(), valueText(ys[i]), name, valueText(value))})
 	}
 	return p, len(p.Points) > 0
-}
-
-// place is the rank of trial i of n from 0, the best, to 1.
-func place(i, n int) float64 { return float64(i) / float64(max(1, n-1)) }
-
-// shade goes from blue, the best, over green to a light grey-yellow: viridis' order, dark to light,
-// which is told apart in grey, too.
-func shade(place float64) string {
-	stops := [][3]float64{{68, 1, 84}, {59, 82, 139}, {33, 145, 140}, {94, 201, 98}, {222, 220, 120}}
-	x := min(max(place, 0), 1) * float64(len(stops)-1)
-	i := min(int(x), len(stops)-2)
-	f := x - float64(i)
-	var c [3]int
-	for k := range c {
-		c[k] = int(math.Round(stops[i][k]*(1-f) + stops[i+1][k]*f))
-	}
-	return fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2])
 }

@@ -3,11 +3,8 @@ package show
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/paragon-train/paragon/metrics"
 	"github.com/paragon-train/paragon/tune"
@@ -159,56 +156,6 @@ func newest(t *tune.Trial, name string) any {
 		}
 	}
 	return nil
-}
-
-// cell is a parameter's value for a Table: a float with the digits that tell it from its
-// neighbours, for a person.
-func cell(value any) any {
-	if x, ok := value.(float64); ok {
-		return number(x)
-	}
-	return value
-}
-
-// number is a float for a Table: nil if it is none.
-func number(x float64) any {
-	if math.IsNaN(x) {
-		return nil
-	}
-	return x
-}
-
-func seconds(d time.Duration) any {
-	if d == 0 {
-		return nil
-	}
-	return d.Seconds()
-}
-
-// paramText is parameters on one line, {lr: 0.01, optimizer: "sgd"}.
-func paramText(p tune.Params) string {
-	var b strings.Builder
-	b.WriteByte('{')
-	first := true
-	for name, value := range p.All() {
-		if !first {
-			b.WriteString(", ")
-		}
-		first = false
-		b.WriteString(name + ": " + valueText(value))
-	}
-	b.WriteByte('}')
-	return b.String()
-}
-
-func valueText(value any) string {
-	switch x := value.(type) {
-	case float64:
-		return strconv.FormatFloat(x, 'g', 5, 64)
-	case string:
-		return strconv.Quote(x)
-	}
-	return fmt.Sprint(value)
 }
 
 // countText is "3 running, 9 completed".

@@ -353,10 +353,21 @@ func bestStep(t *tune.Trial) string {
 	return fmt.Sprintf(" at step %d", t.Reports[t.Best].Step)
 }
 
-func firstLine(s string) string {
-	line, _, cut := strings.Cut(s, "\n")
-	if cut {
-		line += " ..."
+// moved says which trials have other replicas now; "": none. s.mu is held.
+func (s *Status) moved(e tune.Event) string {
+	var parts []string
+	for _, x := range e.Shares {
+		if x.Pause || x.On.String() == s.placed[x.Trial] || len(x.On) == 0 && s.placed[x.Trial] == "" {
+			continue
+		}
+		if s.placed == nil {
+			s.placed = make(map[int]string)
+		}
+		s.placed[x.Trial] = x.On.String()
+		parts = append(parts, fmt.Sprintf("trial %d %s", x.Trial, x.On))
 	}
-	return line
+	if parts == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s: replicas: %s (%s)", s.title(), strings.Join(parts, "; "), e.Rule)
 }

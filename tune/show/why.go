@@ -114,23 +114,6 @@ func (x *explainer) start(e tune.Event) {
 	x.say(e, "attempt %d started%s%s%s", e.Attempt, where, continuation(e), because)
 }
 
-// continuation says where a further attempt goes on from, and with which parameters if they are
-// others now.
-func continuation(e tune.Event) (text string) {
-	switch {
-	case e.Restore >= 0 && e.Donor != e.Trial:
-		text = fmt.Sprintf(" from trial %d's checkpoint of step %d", e.Donor, e.Restore)
-	case e.Restore >= 0:
-		text = fmt.Sprintf(" from its checkpoint of step %d", e.Restore)
-	default:
-		text = " from the beginning"
-	}
-	if e.Params.Len() > 0 {
-		text += ", now with " + paramText(e.Params)
-	}
-	return text
-}
-
 func (x *explainer) report(e tune.Event) {
 	metric := x.metric
 	if metric == "" && len(e.Metrics) == 1 {
@@ -232,4 +215,33 @@ func (x *explainer) end(e tune.Event) {
 		}
 	}
 	x.say(e, "%s", text)
+}
+
+// allocated says what a division of the nodes changed for the trial that is explained.
+func (x *explainer) allocated(e tune.Event) {
+	for i, s := range e.Shares {
+		if s.Trial != x.trial {
+			continue
+		}
+		had := x.has
+		switch {
+		case s.Pause:
+			x.say(e, "to give up its %s at its next report: %s; decided because %s", plural.Of(had.Replicas(), "replica"), s.Rule, e.Rule)
+			return
+		case s.On.String() == had.String() && s.Rule == "":
+		case s.On.String() == had.String():
+			x.say(e, "keeps %s: %s; decided because %s", replicasText(s.On), s.Rule, e.Rule)
+		case s.Rule == "":
+			// The decision before was not carried out: the trial has other replicas
+			// than it was given.
+			x.say(e, "%s in place of %s; decided because %s", replicasText(s.On), replicasText(had), e.Rule)
+		default:
+			x.say(e, "%s in place of %s: %s; decided because %s", replicasText(s.On), replicasText(had), s.Rule, e.Rule)
+		}
+		if why := e.Jobs[i].Fixed; why != "" && why != x.fixed {
+			x.say(e, "its replicas cannot change: %s", why)
+			x.fixed = why
+		}
+		x.has = s.On
+	}
 }

@@ -61,21 +61,6 @@ func curvesOf(done []*record) []forecast.Curve {
 	return curves
 }
 
-// foretoldSteps are the records with the ends that their curves alone let expect, in little time
-// for any number of trials.
-func foretoldSteps(recs []record) []record {
-	recs = slices.Clone(recs)
-	done := byTheirEnd(recs)
-	if len(done) < 2 {
-		return recs
-	}
-	model := forecast.Steps(curvesOf(done))
-	for i, end := range model.Ends() {
-		done[i].state, done[i].score = recordComplete, end
-	}
-	return recs
-}
-
 // suggest proposes as GP does.
 func (f *foretelling) suggest(v tune.View, number int, rng *rand.Rand) (tune.Params, error) {
 	m, g, fixed := f.m, f.g, v.Fixed(number)

@@ -99,19 +99,6 @@ func (m *model) settle(x []float64) []float64 {
 	return out
 }
 
-// hash is a number for a point; equal points have equal ones.
-func hash(x []float64) uint64 {
-	h := uint64(len(x))
-	for _, v := range x {
-		b := math.Float64bits(v)
-		if math.IsNaN(v) {
-			b = 1
-		}
-		h = mix(h ^ b)
-	}
-	return h
-}
-
 // size is how many points the space has at most, all conditions left aside and the given ones
 // fixed; +Inf if not finite.
 func (m *model) size(given []float64) float64 {

@@ -251,11 +251,3 @@ func owenScramble(x uint32, seed uint64) uint32 {
 	}
 	return out
 }
-
-// mix is the finalizer of SplitMix64 (Steele, Lea and Flood 2014): a good hash of 64 bits.
-func mix(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}

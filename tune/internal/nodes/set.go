@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"log/slog"
 	"math"
-	"strings"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/ssh"
 	"github.com/paragon-train/paragon/metrics"
@@ -17,31 +14,6 @@ import (
 
 // LocalName is what this machine is called as a node.
 const LocalName = "local"
-
-// Config says which nodes there are, and how they are reached. With neither HostFile nor Cluster
-// this machine is the only node.
-type Config struct {
-	// HostFile names a hosts file, Cluster the nodes of a cluster's scheduler. At most one of
-	// both is set.
-	HostFile string
-	Cluster  *jobs.Cluster
-	// Launch returns the path of the launch program, which runs on hosts as their agent.
-	Launch func() (string, error)
-	// SSH is the ssh client with options; "" is that of PARAGON_SSH, or ssh.
-	SSH string
-	// Folder is the one on hosts that files are uploaded to; "" is the home folder.
-	Folder string
-	// SlowestProbe is the longest time that a host which is set aside is left alone. Zero is a
-	// minute.
-	SlowestProbe time.Duration
-	// Changed is told why a division of the slots is due: a host has come or gone. It must not
-	// call the Set.
-	Changed func(cause string)
-	Logger  *slog.Logger
-
-	// ask replaces the question over ssh in tests.
-	ask asker
-}
 
 // A Set is the nodes of one search. Its methods may be called together.
 type Set struct {
@@ -159,12 +131,6 @@ func (s *Set) Table() metrics.Table {
 	return t
 }
 
-// awayHost is a host that is set aside, and why.
-type awayHost struct {
-	name string
-	why  error
-}
-
 // away are the hosts that are set aside, in the order in which they were named.
 func (s *Set) away() []awayHost {
 	if s.hosts == nil {
@@ -175,11 +141,3 @@ func (s *Set) away() []awayHost {
 
 // awayText names the hosts that are set aside, each with its reason; "": none is.
 func (s *Set) awayText() string { return textOf(s.away()) }
-
-func textOf(away []awayHost) string {
-	var all []string
-	for _, h := range away {
-		all = append(all, fmt.Sprintf("%s: %v", h.name, h.why))
-	}
-	return strings.Join(all, "; ")
-}

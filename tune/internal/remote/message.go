@@ -288,3 +288,14 @@ func (m *message) kinds() int {
 	}
 	return n
 }
+
+// A position is where a copy goes on: Entry entries are there, and Offset bytes of the next one.
+type position struct {
+	Entry  int   `json:"entry"`
+	Offset int64 `json:"offset"`
+}
+
+// A piece says what is in the frame that follows: bytes of the archive, with this CRC-32C.
+type piece struct {
+	Sum uint32 `json:"sum"`
+}

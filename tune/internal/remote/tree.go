@@ -57,17 +57,6 @@ type entry struct {
 	folder bool
 }
 
-// A position is where a copy goes on: Entry entries are there, and Offset bytes of the next one.
-type position struct {
-	Entry  int   `json:"entry"`
-	Offset int64 `json:"offset"`
-}
-
-// A piece says what is in the frame that follows: bytes of the archive, with this CRC-32C.
-type piece struct {
-	Sum uint32 `json:"sum"`
-}
-
 // listTree returns what is in a folder. A link to a file in the folder counts as that file.
 func listTree(root *os.Root) ([]entry, error) {
 	var all []entry

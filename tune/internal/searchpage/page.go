@@ -19,22 +19,6 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/page"
 )
 
-// A Study is the search that a page shows. Its methods may be called at any time from one goroutine
-// of each browser.
-type Study interface {
-	// Summary is what is known of the study as a whole, without Hosts and Importance, and how
-	// many trials run at each location.
-	Summary() (page.SearchUpdate, map[string]int)
-	// Len is how many trials there are, and Rows are those of these numbers.
-	Len() int
-	Rows(numbers []int) []page.SearchRow
-	// Hosts are the machines that run trials.
-	Hosts(running map[string]int) []page.SearchHost
-	// Curve is the study's metric of a trial, Detail all that is known of it but its History.
-	Curve(trial int) (page.SearchCurve, bool)
-	Detail(trial int) (page.SearchDetail, bool)
-}
-
 // Config says what does not change while a page is served.
 type Config struct {
 	// Listen is a loopback address.
@@ -45,16 +29,6 @@ type Config struct {
 	States []string
 	Params []Param
 	Logger *slog.Logger
-}
-
-// A Param is a parameter of the search.
-type Param struct {
-	page.SearchParam
-	// Weighed says that the parameter's importance is measured. Count is how many values it
-	// has (0: any number), and ToUnit maps a value into [0, 1].
-	Weighed bool
-	Count   int
-	ToUnit  func(value any) float64
 }
 
 // A Page is served from Listen to Close.

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/paragon-train/paragon/internal/hosts/lines"
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/tune/internal/nodes"
 )
 
 // The files of an attempt, besides worker_RANK.log.
@@ -155,56 +153,4 @@ func (o *output) said() string { return o.ask(func(c *clues) string { return c.s
 // noMetrics is why no line was a report; "": one was.
 func (o *output) noMetrics() string { return o.ask((*clues).noMetrics) }
 
-// report reports the metrics of a line, unless the program reports by itself, and ends the
-// processes if the attempt is to return: they do not hear the answer.
-func (t *trial) report(step int, metrics map[string]float64) {
-	if t.joined() {
-		return
-	}
-	if err := t.saveState(step); err != nil {
-		t.settings.Logger.Warn("tune: a checkpoint of a command could not be saved", "trial", t.Trial, "step", step, "error", err)
-	}
-	a, err := t.Decide(step, metrics)
-	switch {
-	case err != nil:
-		t.settings.Logger.Warn("tune: a line with metrics was refused", "trial", t.Trial, "error", err)
-	case a.Action != goOn:
-		t.stop()
-	}
-}
-
-// show copies a worker's line to Settings.Show, with its node before it; of an elastic trial, with
-// its rank.
-func (t *trial) show(l control.Line) {
-	node := nodes.LocalName
-	if t.elastic() {
-		node = fmt.Sprint(l.Rank)
-	} else if i := l.Rank / t.Resources.Slots; i < len(t.Grant.Parts) {
-		node = t.Grant.Parts[i].Node
-	}
-	t.runner.showing.Lock()
-	defer t.runner.showing.Unlock()
-	fmt.Fprintf(t.settings.Show, "[ worker %s of trial %d ] : %s\n", node, t.Trial, l.Text)
-}
-
-// A tail keeps the last part of what is written to it.
-type tail struct{ b []byte }
-
 const tailBytes = 64 << 10
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.b = append(t.b, p...)
-	if over := len(t.b) - tailBytes; over > 0 {
-		t.b = append(t.b[:0], t.b[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string { return string(t.b) }
-
-// lines are the lines of the tail, without their ends.
-func (t *tail) lines(each func(string)) {
-	for line := range strings.Lines(t.String()) {
-		each(strings.TrimSuffix(line, "\n"))
-	}
-}

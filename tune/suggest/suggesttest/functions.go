@@ -8,16 +8,6 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
-// The kinds of functions.
-const (
-	Smooth      = "smooth"      // one valley or a few
-	Rugged      = "rugged"      // many local minima
-	Branching   = "branching"   // some parameters depend on another
-	Logarithmic = "log"         // ranges of many orders of magnitude
-	Categorical = "categorical" // mostly choices and integers
-	Noisy       = "noisy"       // reports are the value and noise
-)
-
 // Kinds are the kinds in the order of tables.
 func Kinds() []string {
 	return []string{Smooth, Rugged, Branching, Logarithmic, Categorical, Noisy}

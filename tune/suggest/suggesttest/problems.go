@@ -73,3 +73,13 @@ func Mixed() Problem {
 		return v + 0.05 + 0.15*(lr+3)*(lr+3)
 	}}
 }
+
+// The kinds of functions.
+const (
+	Smooth      = "smooth"      // one valley or a few
+	Rugged      = "rugged"      // many local minima
+	Branching   = "branching"   // some parameters depend on another
+	Logarithmic = "log"         // ranges of many orders of magnitude
+	Categorical = "categorical" // mostly choices and integers
+	Noisy       = "noisy"       // reports are the value and noise
+)
