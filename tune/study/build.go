@@ -33,18 +33,18 @@ func (b *builder) checkSpace(flags bool) {
 	if b.faulty("space") {
 		return
 	}
-	if len(f.Space.Space) == 0 {
+	if len(f.Search.Space.Space) == 0 {
 		b.bad("space", "it is empty: want parameters, such as lr: {real: [0.001, 0.1], log: true}")
 		return
 	}
-	if err := f.Space.Validate(); err != nil {
+	if err := f.Search.Space.Validate(); err != nil {
 		b.bad("space", "%v", err)
 		return
 	}
 	if b.faulty("command") {
 		return
 	}
-	if err := f.Command.check(f.params(), flags); err != nil {
+	if err := f.Trials.Command.check(f.params(), flags); err != nil {
 		b.bad("command", "%v", err)
 	}
 }
@@ -55,29 +55,31 @@ func (b *builder) name() {
 	if f.Name == "" {
 		f.Name = "study"
 	}
-	if f.Dir == "" {
-		f.Dir = filepath.Join("runs", f.Name)
+	if f.Places.Dir == "" {
+		f.Places.Dir = filepath.Join("runs", f.Name)
 	}
 }
 
 // config has the fields that need no other one.
 func (b *builder) config(mode tune.Mode, scope tune.Scope) tune.Config {
 	f := b.file
+	goals, search, limits, res := &f.Goals, &f.Search, &f.Limits, f.Limits.Resources
 	c := tune.Config{
-		Name: f.Name, Space: f.Space.Space, Metric: f.Metric, Mode: mode, Scope: scope, Samples: f.Samples, DefaultFirst: f.DefaultFirst, Seed: f.Seed,
-		Suggester: f.Suggester, Scheduler: f.Scheduler, KeepDiverged: f.KeepDiverged, Parallel: f.Parallel, Timeout: f.Timeout,
-		ReportTimeout: f.ReportTimeout, Grace: f.Grace, MaxFailed: f.MaxFailed, FirstFailures: f.FirstFailures, Dir: f.Dir, CheckpointBytes: f.CheckpointBytes,
-		Objectives: f.Objectives, Fidelity: f.Fidelity.Fidelity, Retries: tune.Retries(f.Retries),
-		Resources: tune.Resources{Hosts: f.Resources.Hosts, Slots: f.Resources.Slots, CPUsPerSlot: f.Resources.CPUs, GPUs: f.Resources.GPUs,
-			Servers: f.Resources.Servers, StartTimeout: f.Resources.StartTimeout},
+		Name: f.Name, Dir: f.Places.Dir,
+		Metric: goals.Metric, Mode: mode, Scope: scope, Objectives: goals.Objectives,
+		Space: search.Space.Space, Fidelity: search.Fidelity.Fidelity, Samples: search.Samples, DefaultFirst: search.DefaultFirst, Seed: search.Seed,
+		Suggester: search.Suggester, Scheduler: search.Scheduler, KeepDiverged: search.KeepDiverged,
+		Parallel: limits.Parallel, Timeout: limits.Timeout, ReportTimeout: limits.ReportTimeout, Grace: limits.Grace, Retries: tune.Retries(limits.Retries),
+		MaxFailed: limits.MaxFailed, FirstFailures: limits.FirstFailures, CheckpointBytes: limits.CheckpointBytes,
+		Resources: tune.Resources{Hosts: res.Hosts, Slots: res.Slots, CPUsPerSlot: res.CPUs, GPUs: res.GPUs, Servers: res.Servers, StartTimeout: res.StartTimeout},
 	}
-	for _, x := range f.Constraints {
+	for _, x := range goals.Constraints {
 		c.Constraints = append(c.Constraints, tune.Constraint(x))
 	}
-	for _, p := range f.Points {
+	for _, p := range search.Points {
 		c.Points = append(c.Points, tune.Point(p))
 	}
-	for _, x := range f.Pruners {
+	for _, x := range search.Pruners {
 		c.Pruners = append(c.Pruners, x.Pruner)
 	}
 	return c
@@ -85,21 +87,21 @@ func (b *builder) config(mode tune.Mode, scope tune.Scope) tune.Config {
 
 // mode is which values of the metric are good.
 func (b *builder) mode() tune.Mode {
-	mode, err := tune.ParseMode(b.file.Mode)
+	mode, err := tune.ParseMode(b.file.Goals.Mode)
 	if err != nil {
-		b.bad("mode", "got %q, want max or min", b.file.Mode)
+		b.bad("mode", "got %q, want max or min", b.file.Goals.Mode)
 	}
 	return mode
 }
 
 // scope is which of its reports a trial is ranked by.
 func (b *builder) scope() tune.Scope {
-	switch b.file.Judge {
+	switch b.file.Goals.Judge {
 	case "", "best":
 	case "last":
 		return tune.LastReport
 	default:
-		b.bad("judge", "got %q, want best (a trial's best report counts) or last", b.file.Judge)
+		b.bad("judge", "got %q, want best (a trial's best report counts) or last", b.file.Goals.Judge)
 	}
 	return tune.BestReport
 }
@@ -107,7 +109,7 @@ func (b *builder) scope() tune.Scope {
 // chooseRules chooses the rules that the file does not name.
 func (b *builder) chooseRules(c *tune.Config) {
 	if !b.faulty("scheduler") {
-		c.Scheduler = b.file.Fidelity.rule(b.reader, b.file.Scheduler, b.top)
+		c.Scheduler = b.file.Search.Fidelity.rule(b.reader, b.file.Search.Scheduler, b.top)
 	}
 	if c.Fidelity != nil && len(c.Objectives) > 0 {
 		b.bad("fidelity", "the rule that decides who goes on to the next level judges by one metric, and the search has objectives: leave one of them out")
@@ -123,12 +125,12 @@ func (b *builder) chooseRules(c *tune.Config) {
 // checkNumbers checks numbers whose zero a file must not name.
 func (b *builder) checkNumbers(c *tune.Config) {
 	f := b.file
-	if f.Parallel < 0 {
-		b.bad("parallel", "got %d, want 1 or more; without it there are as many at once as fit", f.Parallel)
+	if f.Limits.Parallel < 0 {
+		b.bad("parallel", "got %d, want 1 or more; without it there are as many at once as fit", f.Limits.Parallel)
 		c.Parallel = 0
 	}
-	if _, n := entryOf(b.top, "samples"); n != nil && (f.Samples == 0 || f.Samples < -1) && !b.faulty("samples") {
-		b.reader.bad(n, "samples", "got %d, want how many times the space is sampled: 1 or more, or -1 for no limit", f.Samples)
+	if _, n := entryOf(b.top, "samples"); n != nil && (f.Search.Samples == 0 || f.Search.Samples < -1) && !b.faulty("samples") {
+		b.reader.bad(n, "samples", "got %d, want how many times the space is sampled: 1 or more, or -1 for no limit", f.Search.Samples)
 	}
 }
 
@@ -149,8 +151,8 @@ func (b *builder) validate(c tune.Config) {
 
 // checkHosts checks that the fields about hosts go together.
 func (b *builder) checkHosts() {
-	if b.file.Hosts != "" {
-		if b.file.Address == "" {
+	if b.file.Places.Hosts != "" {
+		if b.file.Places.Address == "" {
 			b.reader.bad(at(b.top, "hosts"), "address", "hosts needs it: the address at which the hosts reach this machine")
 		}
 		return
@@ -165,13 +167,13 @@ func (b *builder) checkHosts() {
 // jobs runs the trials. One process without servers needs no job, unless it is to have flags of
 // launch.
 func (b *builder) jobs(c *tune.Config) *tune.Jobs {
-	f, res := b.file, b.file.Resources
-	_, divides := f.Scheduler.(tune.Allocator)
-	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && (f.Hosts == "" || len(f.LaunchFlags) == 0) && !divides
+	f, places, res := b.file, &b.file.Places, b.file.Limits.Resources
+	_, divides := f.Search.Scheduler.(tune.Allocator)
+	alone := max(res.Hosts, 1)*max(res.Slots, 1) == 1 && res.Servers == 0 && (places.Hosts == "" || len(places.LaunchFlags) == 0) && !divides
 	if divides && (res.Hosts > 0 || res.Slots > 0) {
 		b.bad("resources", "hosts and slots are the scheduler's to decide: leave them out, and set min_replicas and max_replicas of goodput")
 	}
-	checkpoints := f.Command.hasCheckpoint(c.Space)
+	checkpoints := f.Trials.Command.hasCheckpoint(c.Space)
 	if checkpoints && c.Fidelity != nil {
 		b.bad("command", "{checkpoint} has no use with fidelity: a trial begins anew at each level")
 	}
@@ -179,7 +181,8 @@ func (b *builder) jobs(c *tune.Config) *tune.Jobs {
 		b.bad("command", "{checkpoint} is for a process that runs alone or in a job of a fixed size: goodput keeps the state of its jobs itself")
 	}
 	return &tune.Jobs{
-		Resources: c.Resources, HostFile: f.Hosts, HostTimeout: f.HostTimeout, Address: f.Address, Folder: f.Folder, SSH: f.SSH, LaunchFlags: f.LaunchFlags, NoServers: alone, MaxCopied: f.MaxCopied,
-		Command: f.Command.words(), Checkpoints: checkpoints,
+		Resources: c.Resources, HostFile: places.Hosts, HostTimeout: places.HostTimeout, Address: places.Address, Folder: places.Folder, SSH: places.SSH, LaunchFlags: places.LaunchFlags,
+		NoServers: alone, MaxCopied: f.Limits.MaxCopied,
+		Command: f.Trials.Command.words(), Checkpoints: checkpoints,
 	}
 }

@@ -61,11 +61,3 @@ func later(made any) bool {
 	}
 	return false
 }
-
-// params are the parameters that a command may name: those of the space, and the fidelity.
-func (f *file) params() tune.Space {
-	if f.Fidelity.Fidelity == nil {
-		return f.Space.Space
-	}
-	return append(f.Space.Space[:len(f.Space.Space):len(f.Space.Space)], tune.Real(f.Fidelity.Parameter, f.Fidelity.Low, f.Fidelity.High))
-}

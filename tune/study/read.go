@@ -67,7 +67,8 @@ func locate(top *yaml.Node, goField string) (n *yaml.Node, field string) {
 			switch {
 			case value != nil && value.Kind == yaml.SequenceNode && index < len(value.Content):
 				n = value.Content[index]
-			case value != nil && value.Kind == yaml.MappingNode && 2*index < len(value.Content): // objectives: {accuracy: max, latency: min}
+			case value != nil && value.Kind == yaml.MappingNode && 2*index < len(value.Content):
+				// A list may have the form of a mapping, such as objectives: {accuracy: max}.
 				n = value.Content[2*index]
 			}
 			value = nil
@@ -223,11 +224,18 @@ var (
 	suggesterType = reflect.TypeFor[tune.Suggester]()
 )
 
-// fields are the fields of a struct that a file may have, by their names in it.
+// fields are the fields of a struct that a file may have, by their names in it. Those of a struct
+// with the tag file:"inline" stand among them.
 func fields(v reflect.Value) (names []string, at map[string]reflect.Value) {
 	at = make(map[string]reflect.Value)
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
+		if f.Tag.Get("file") == "inline" {
+			within, those := fields(v.Field(i))
+			names = append(names, within...)
+			maps.Copy(at, those)
+			continue
+		}
 		if !f.IsExported() || f.Anonymous || f.Type.Kind() == reflect.Func || f.Tag.Get("file") == "-" || f.Name == "Stderr" || f.Name == "Unclipped" {
 			continue
 		}
@@ -279,7 +287,8 @@ func (r *reader) value(n *yaml.Node, field string, v reflect.Value) {
 		r.fill(n, field, v)
 	case reflect.Pointer:
 		p := reflect.New(v.Type().Elem())
-		if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" { // guard: true
+		// A bool stands for a struct with all its defaults, or for none, as in guard: true.
+		if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!bool" {
 			if n.Value == "true" {
 				v.Set(p)
 			}
@@ -347,7 +356,9 @@ func (r *reader) scalar(n *yaml.Node, field string, v reflect.Value) {
 		}
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		if tag == "!!float" {
-			if x, ok := number(n); ok && x == math.Trunc(x) && math.Abs(x) < 1<<53 { // 1e6
+			// An integer may be written as a whole number of another form, such as 1e6. Below 2⁵³ a
+			// float64 is exact.
+			if x, ok := number(n); ok && x == math.Trunc(x) && math.Abs(x) < 1<<53 {
 				if v.Kind() != reflect.Uint64 {
 					v.SetInt(int64(x))
 					return

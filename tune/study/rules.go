@@ -1,9 +1,7 @@
 package study
 
 import (
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -12,10 +10,6 @@ import (
 	"github.com/paragon-train/paragon/tune/schedule"
 	"github.com/paragon-train/paragon/tune/suggest"
 )
-
-func settable(p any) reflect.Value { return reflect.ValueOf(p).Elem() }
-
-func list(names []string) string { return strings.Join(names, ", ") }
 
 // A rule is a name in the file with what it makes; nil is for names without options.
 type rule struct {

@@ -7,79 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/paragon-train/paragon/tune"
 )
-
-// file is what a file may have.
-type file struct {
-	Name   string
-	Metric string
-	Mode   string
-	// Objectives are several metrics, in place of Metric and Mode.
-	Objectives  objectives
-	Constraints []constraint
-	// Judge says whether a trial's best report counts, or its last.
-	Judge string
-
-	Command command
-	// Flags is whether parameters become flags of a command that names none.
-	Flags flagsSetting
-
-	Space        space
-	Fidelity     fidelity
-	Samples      int
-	Points       []point
-	DefaultFirst bool
-	Seed         uint64
-	Suggester    tune.Suggester
-	Scheduler    tune.Scheduler
-	Pruners      []pruner
-	KeepDiverged bool
-
-	Parallel        int
-	Resources       resources
-	Timeout         time.Duration
-	Deadline        Deadline
-	ReportTimeout   time.Duration
-	Grace           time.Duration
-	Retries         retries
-	MaxFailed       int
-	FirstFailures   int
-	CheckpointBytes int64
-	MaxCopied       int64
-
-	Dir         string
-	Hosts       string
-	HostTimeout time.Duration
-	Address     string
-	Folder      string
-	Upload      []string
-	SSH         string
-	LaunchFlags []string
-}
-
-type resources struct {
-	Hosts, Slots int
-	CPUs         int // for each slot
-	GPUs         int // for each slot
-	Servers      int
-	StartTimeout time.Duration
-}
-
-type retries struct{ UserCode, OutOfMemory, NodeLost, Silent int }
-
-// A flagsSetting distinguishes false from a missing field.
-type flagsSetting struct{ off bool }
-
-func (f *flagsSetting) read(r *reader, n *yaml.Node, field string) {
-	on := true
-	r.scalar(n, field, settable(&on))
-	f.off = !on
-}
 
 // A Study is the search that a file describes. Use it once: suggesters and schedulers have state.
 type Study struct {
@@ -155,14 +87,6 @@ func Parse(name string, text []byte) (_ *Study, err error) {
 	return s, nil
 }
 
-// at is the node of a field, for errors.
-func at(top *yaml.Node, name string) *yaml.Node {
-	if key, _ := entryOf(top, name); key != nil {
-		return key
-	}
-	return top
-}
-
 // build makes the search from the fields, and checks that they fit together, as far as they have no
 // mistakes that were found before.
 func (s *Study) build(r *reader, top *yaml.Node) {
@@ -175,16 +99,16 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	b.checkNumbers(&s.Config)
 	b.validate(s.Config)
 	b.checkHosts()
-	s.Upload = s.file.Upload
+	s.Upload = s.file.Places.Upload
 	s.Jobs = b.jobs(&s.Config)
 	s.Jobs.CommandFor = func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil }
 }
 
-func (s *Study) flags() bool { return !s.file.Flags.off }
+func (s *Study) flags() bool { return !s.file.Trials.Flags.off }
 
 // Command is the command of an attempt, by its trial, parameters, seed and checkpoint.
 func (s *Study) Command(a tune.Attempt) []string {
-	return s.file.Command.fill(s.file.params(), a, s.flags())
+	return s.file.Trials.Command.fill(s.file.params(), a, s.flags())
 }
 
 // ErrNoFile is returned by Find for the study of a program, which has no file.

@@ -41,58 +41,70 @@ func Read[E any](fsys vfs.FS, path string, decode Decoder[E], yield func(*E) err
 	if err != nil {
 		return End{}, fmt.Errorf("tune: read log %s: %w", path, err)
 	}
-	return scan(path, io.NewSectionReader(f, 0, size), size, decode, yield)
+	s := scanner[E]{path: path, decode: decode, lines: bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<18), size: size}
+	err = s.scan(yield)
+	return s.end, err
 }
 
-// scan reads the lines of r, which has size bytes. The first is that of event 0.
-func scan[E any](path string, r io.Reader, size int64, decode Decoder[E], yield func(*E) error) (end End, err error) {
-	lines := bufio.NewReaderSize(r, 1<<18)
+// A scanner reads the lines of one log.
+type scanner[E any] struct {
+	path   string
+	decode Decoder[E]
+	lines  *bufio.Reader
+	// size is that of the whole log, and end how far it was read.
+	size int64
+	end  End
+}
+
+// scan calls yield for the events of all lines. The first is number 0.
+func (s *scanner[E]) scan(yield func(*E) error) error {
 	for seq := uint64(0); ; seq++ {
-		line, err := readLine(lines)
+		line, err := readLine(s.lines)
 		switch {
 		case errors.Is(err, io.EOF) && len(line) == 0:
-			return end, nil
+			return nil
 		case errors.Is(err, io.EOF):
-			bad := fmt.Errorf("%d bytes without an end of line", len(line))
-			return torn(path, end, size, bad, unsynced(line, err), lines, decode)
+			return s.torn(fmt.Errorf("%d bytes without an end of line", len(line)), unsynced(line, err))
 		case errors.Is(err, errLong):
-			return torn(path, end, size, err, unsynced(line, err), lines, decode)
+			return s.torn(err, unsynced(line, err))
 		case err != nil:
-			return end, fmt.Errorf("tune: read log %s line %d: %w", path, end.Lines+1, err)
+			return fmt.Errorf("tune: read log %s line %d: %w", s.path, s.end.Lines+1, err)
 		}
 		text, crlf := lineText(line)
-		end.CRLF = end.CRLF || crlf
-		e, got, bad := decode(text)
-		if bad != nil {
-			return torn(path, end, size, bad, unsynced(line, nil), lines, decode)
+		s.end.CRLF = s.end.CRLF || crlf
+		e, got, err := s.decode(text)
+		if err != nil {
+			return s.torn(err, unsynced(line, nil))
 		}
 		// The line is whole and has its sum, but is not the next one.
 		if got != seq {
-			return end, fmt.Errorf("tune: log %s line %d: got event %d, want event %d: lines are missing or repeated; %s", path, end.Lines+1, got, seq, FromACopy)
+			return fmt.Errorf("tune: log %s line %d: got event %d, want event %d: lines are missing or repeated; %s", s.path, s.end.Lines+1, got, seq, FromACopy)
 		}
 		if err := yield(&e); err != nil {
-			return end, err
+			return err
 		}
-		end.Lines++
-		end.Bytes += int64(len(line))
+		s.end.Lines++
+		s.end.Bytes += int64(len(line))
 	}
 }
 
-// torn judges a log whose line behind end is bad: its end was torn off by a crash, or it is damaged,
-// which is an error. possible says that a crash can leave the bad line; lines has what follows it.
-func torn[E any](path string, end End, size int64, bad error, possible bool, lines *bufio.Reader, decode Decoder[E]) (End, error) {
-	end.Torn, end.Why = size-end.Bytes, bad
-	intact, more := restOf(lines, decode, end.Lines+2)
+// torn judges a log whose line behind end is bad: its end was torn off by a crash, which is no
+// error, or it is damaged. possible says that a crash can leave the bad line. The lines after it
+// decide: a crash leaves nothing whole behind what it has torn.
+func (s *scanner[E]) torn(bad error, possible bool) error {
+	s.end.Torn, s.end.Why = s.size-s.end.Bytes, bad
+	number := s.end.Lines + 1
+	intact, more := s.rest(number + 1)
 	switch {
 	case intact > 0:
-		return end, fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact; %s", path, end.Lines+1, bad, intact, FromACopy)
+		return fmt.Errorf("tune: log %s line %d is damaged: %w; line %d after it is intact; %s", s.path, number, bad, intact, FromACopy)
 	case possible && more:
-		return end, nil
-	case end.Lines == 0:
-		return end, fmt.Errorf("tune: log %s line 1 and all after it, %d bytes, are damaged: %w; %s", path, end.Torn, bad, FromACopy)
+		return nil
+	case s.end.Lines == 0:
+		return fmt.Errorf("tune: log %s line 1 and all after it, %d bytes, are damaged: %w; %s", s.path, s.end.Torn, bad, FromACopy)
 	}
-	return end, fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; %s, or cut it after its first %d bytes to go on without what follows",
-		path, end.Lines+1, end.Torn, bad, FromACopy, end.Bytes)
+	return fmt.Errorf("tune: log %s line %d and all after it, %d bytes, are damaged: %w; %s, or cut it after its first %d bytes to go on without what follows",
+		s.path, number, s.end.Torn, bad, FromACopy, s.end.Bytes)
 }
 
 // FromACopy says how to go on with a log that another program has changed: from a copy of it.
@@ -138,14 +150,15 @@ func unsynced(line []byte, err error) bool {
 	return bytes.IndexByte(line, 0) >= 0 || errors.Is(err, io.EOF) && bytes.Count(line, lineStart) <= 1
 }
 
-// restOf reads what is left. intact is the number of the first whole line, 0 if there is none; torn
-// says that all bad lines can be those of an unsynced batch.
-func restOf[E any](r *bufio.Reader, decode Decoder[E], number int) (intact int, torn bool) {
+// rest reads what is left, of which the first line has this number. intact is the number of the
+// first whole line, 0 if there is none; torn says that all bad lines can be those of an unsynced
+// batch.
+func (s *scanner[E]) rest(number int) (intact int, torn bool) {
 	for torn = true; ; number++ {
-		line, err := readLine(r)
+		line, err := readLine(s.lines)
 		if err == nil {
 			text, _ := lineText(line)
-			if _, _, bad := decode(text); bad == nil {
+			if _, _, bad := s.decode(text); bad == nil {
 				return number, torn
 			}
 		} else if !errors.Is(err, errLong) && len(line) == 0 {
