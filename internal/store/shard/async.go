@@ -2,12 +2,6 @@ package shard
 
 import "github.com/paragon-train/paragon/internal/store/wire"
 
-// A mode is one of package wire's: when a round closes, and in which order it adds.
-type mode uint8
-
-func (m mode) async() bool    { return uint8(m) == wire.ModeAsync }
-func (m mode) anyOrder() bool { return uint8(m) == wire.ModeAnyOrder }
-
 // SetMode sets the mode, one of package wire's. After the first contribution another mode is an
 // error.
 func (s *Shard) SetMode(to uint8) error {
@@ -61,7 +55,7 @@ func (s *Shard) pushAsync(m *member, c *Contribution) (Status, error) {
 	s.rounds.open.setRate(c.Step.Rate)
 	s.addAlone(m, c, single)
 	s.guard.learn(&s.cfg, single, &s.members)
-	weight, places := s.sum.weight, s.places()
+	weight, places := s.sum.weight, s.updater.places(&s.sum, s.replica.in(replicaInSync))
 	if err := s.apply(s.rounds.number); err != nil {
 		s.fail(err)
 		return Held, nil

@@ -26,7 +26,7 @@ func (s *Shard) closeRounds() {
 	s.aggregateReady()
 	for s.closes() {
 		slots := s.rounds.open.slots
-		weight, places := s.sum.weight, s.places()
+		weight, places := s.sum.weight, s.updater.places(&s.sum, s.replica.in(replicaInSync))
 		if err := s.apply(s.rounds.number); err != nil {
 			s.fail(err)
 			return
@@ -203,15 +203,6 @@ func (s *Shard) changeLent(round uint64) error {
 	}
 	pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate())
 	return s.updater.updateLent(&pass, s.readers.writable(), t, outs)
-}
-
-// places reports, before the sum is applied, whether the value is to be written to the workers
-// after that: it is not if it is written part by part. With a backup it is sent instead: should
-// this server be lost before the backup has the round, the workers push again, perhaps out of the
-// memory that the value would be written to.
-func (s *Shard) places() bool {
-	inParts := s.sum.toAdd() != nil && !s.updater.idle(&s.sum)
-	return !inParts && !s.replica.in(replicaInSync)
 }
 
 // publish says what the value now contains: all closed rounds, the newest with contributions of

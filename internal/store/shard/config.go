@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -162,4 +163,31 @@ func (c *Config) firstValues(value []float32) {
 	for i := range c.numRows() {
 		initializer.fill(key, spread.Row(int(c.Index), int64(i)), value[i*rowLen:(i+1)*rowLen])
 	}
+}
+
+// refuse returns an Error whose text begins with the shard's name.
+func (c *Config) refuse(code wire.Code, format string, args ...any) error {
+	return &Error{Code: code, Text: c.String() + ": " + fmt.Sprintf(format, args...)}
+}
+
+// full adds the shard's name and the verb of the request to an error of the vocabulary.
+func (c *Config) full(verb string, err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return c.refuse(e.Code, "%s: %s", verb, e.Text)
+	}
+	return err
+}
+
+// A Meter gets what shards measure of their rounds. Several shards call it at once, each under its
+// own mutex.
+type Meter interface {
+	// Now is the time in nanoseconds, by a clock that does not go back. Its zero may be
+	// anywhere.
+	Now() int64
+	// Closed is called for each round that has closed here, when it has. A backup, which
+	// follows another server's rounds, measures none.
+	Closed(cfg *Config, t Timing)
+	// Hold is called when the memory of contributions that wait for their turn or for their
+	// round has grown by bytes, or (negative) shrunk.
+	Hold(bytes int64)
 }

@@ -81,18 +81,3 @@ func (x *exampleCounts) of(m *member, node uint64) (examples uint64, ok bool) {
 
 // forgetLeft drops the counts of workers that are no longer members.
 func (x *exampleCounts) forgetLeft() { clear(x.left) }
-
-// ExamplesOf returns how many examples of a node the shard's closed and open rounds contain, also of a
-// worker that has left. It is false if no contribution to this shard ever counted examples.
-func (s *Shard) ExamplesOf(node uint64) (examples uint64, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts.of(s.members.of(node), node)
-}
-
-// ForgetLeft drops the counts of workers that are no longer members.
-func (s *Shard) ForgetLeft() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.counts.forgetLeft()
-}

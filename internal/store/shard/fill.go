@@ -81,7 +81,8 @@ func (s *Shard) ReadFillRows(from, count uint64) (RowState, bool) {
 	if s.err != nil || !s.replica.in(replicaFilling) {
 		return RowState{}, false
 	}
-	st, err := s.readRows(from, count)
+	st, err := s.table.read(&s.cfg, &s.updater, from, count)
+	st.Round, st.Generation = s.rounds.number, s.readers.current.generation
 	return st, err == nil
 }
 

@@ -16,3 +16,18 @@ func (s *Shard) Forget(err error) {
 	s.sum, s.updater.state = sum{cfg: &s.cfg}, nil
 	s.readers.drop()
 }
+
+// Fail ends the shard: every wait and every further request ends with err.
+func (s *Shard) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail(err)
+}
+
+// fail ends the shard. The first error stays.
+func (s *Shard) fail(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+	s.wake()
+}

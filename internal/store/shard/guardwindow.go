@@ -47,20 +47,6 @@ func (g *guard) valueLimit(cfg *Config) float64 {
 	return 0
 }
 
-// A verdict is the guard's decision about a contribution. Backups get it as a number, so its
-// constants keep their values.
-type verdict uint8
-
-const (
-	// accepted: the contribution is added unchanged.
-	accepted verdict = iota
-	clipped
-	tooLarge
-	notFinite
-)
-
-func (v verdict) refused() bool { return v >= tooLarge }
-
 // judge judges a contribution before it is added to the sum as part of round number round. A
 // clipped one is scaled, a refused one loses its values.
 func (g *guard) judge(cfg *Config, x *slot, round uint64) {
@@ -166,27 +152,4 @@ func (g *guard) add(norm float64) {
 	}
 	i, _ := slices.BinarySearch(g.sorted, norm)
 	g.sorted = slices.Insert(g.sorted, i, norm)
-}
-
-// SetGuard makes all shards judge contributions from now on.
-func SetGuard(shards []*Shard, g Guard) {
-	for _, s := range shards {
-		s.mu.Lock()
-		s.guard = newGuard(g)
-		s.guarded.Store(true)
-		s.mu.Unlock()
-	}
-}
-
-// CaughtOf returns how many of a member's contributions the guard has refused or clipped.
-func (s *Shard) CaughtOf(node uint64) uint64 {
-	if !s.guarded.Load() {
-		return 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if m := s.members.of(node); m != nil {
-		return m.caught
-	}
-	return 0
 }

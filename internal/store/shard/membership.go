@@ -161,29 +161,9 @@ func newMemberIndex(byNode map[uint64]*member, ranked []*member) *memberIndex {
 	return &x
 }
 
-// SetMembers replaces the set of workers. The open round closes at once if every worker of the new
-// set has contributed. Contributions of a worker that is no longer in the set were accepted, so
-// they count, even one made a round ahead. Requests of another generation are refused from now on.
-func (s *Shard) SetMembers(generation uint64, members []Member) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err != nil {
-		return s.err
+func leadOf(group, rank uint32) uint32 {
+	if group != 0 {
+		return group - 1
 	}
-	joined, left, err := s.members.replace(&s.cfg, generation, members, s.anySeq)
-	if err != nil {
-		return err
-	}
-	for _, m := range joined {
-		s.counts.join(m)
-	}
-	for _, m := range left {
-		m.dropNewest()
-		s.counts.leave(m)
-	}
-	s.readers.expel(left, generation)
-	s.rounds.change(s.members.ordered())
-	s.closeRounds()
-	s.wake()
-	return nil
+	return rank
 }

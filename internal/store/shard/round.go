@@ -64,13 +64,6 @@ type slot struct {
 // lead is the lowest rank of the slot's group, by which groups are ordered.
 func (x *slot) lead() uint32 { return leadOf(x.group, x.rank) }
 
-func leadOf(group, rank uint32) uint32 {
-	if group != 0 {
-		return group - 1
-	}
-	return rank
-}
-
 // begin empties the round and makes a slot for each member that round n needs.
 func (r *round) begin(ordered []*member, n uint64) {
 	clear(r.slots)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/paragon-train/paragon/internal/observe/shown"
 	"github.com/paragon-train/paragon/internal/store/wire"
-	"github.com/paragon-train/paragon/optim"
 )
 
 // A RowState holds some rows of an open vocabulary's shard.
@@ -116,36 +115,38 @@ func (o *vocabulary) usage(slots int) Usage {
 func (s *Shard) ReadRows(from, count uint64) (RowState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.err == nil && s.replica.hides(s.mode) {
-		return RowState{}, ErrAgain
-	}
-	return s.readRows(from, count)
-}
-
-// readRows is ReadRows for a caller that holds the mutex, whatever the backup has. The order of
-// rows is that in which they were made, which never changes, so that a state may be read in parts.
-func (s *Shard) readRows(from, count uint64) (RowState, error) {
-	o := s.table.vocabulary
 	switch {
 	case s.err != nil:
 		return RowState{}, s.err
-	case o == nil:
-		return RowState{}, s.cfg.refuse(wire.CodeUnsupported, "read rows: the key has no open vocabulary")
+	case s.replica.hides(s.mode):
+		return RowState{}, ErrAgain
 	}
-	config, err := s.updater.config(&s.cfg)
+	st, err := s.table.read(&s.cfg, &s.updater, from, count)
+	st.Round, st.Generation = s.rounds.number, s.readers.current.generation
+	return st, err
+}
+
+// read copies rows and their state, without a round. The order of rows is that in which they were
+// made, which never changes, so that a state may be read in parts.
+func (t table) read(cfg *Config, u *updater, from, count uint64) (RowState, error) {
+	o := t.vocabulary
+	if o == nil {
+		return RowState{}, cfg.refuse(wire.CodeUnsupported, "read rows: the key has no open vocabulary")
+	}
+	config, err := u.config(cfg)
 	if err != nil {
 		return RowState{}, err
 	}
-	st := RowState{Generation: s.readers.current.generation, Round: s.rounds.number, Total: o.rows, Config: config, Slots: slotNames(s.updater.slots())}
+	st := RowState{Total: o.rows, Config: config, Slots: slotNames(u.slots())}
 	if from < uint64(o.rows) {
 		st.Rows = int(min(count, uint64(o.rows)-from))
 	}
 	size := uint64(st.Rows) * uint64(OpenPayloadSize(1, o.rowLen, len(st.Slots)))
 	if size > wire.MaxPayload {
-		return RowState{}, s.cfg.refuse(wire.CodeSize, "read rows: got %d rows with %d slots, want at most %d bytes", st.Rows, len(st.Slots), wire.MaxPayload)
+		return RowState{}, cfg.refuse(wire.CodeSize, "read rows: got %d rows with %d slots, want at most %d bytes", st.Rows, len(st.Slots), wire.MaxPayload)
 	}
 	if st.Rows > 0 {
-		st.Data = s.cfg.Pool.Get(int(size))
+		st.Data = cfg.Pool.Get(int(size))
 		o.read(from, st.Rows, len(st.Slots), st.Data)
 	}
 	return st, nil
@@ -187,15 +188,6 @@ func (s *Shard) WriteRows(round uint64, first bool, slots []string, rows int, da
 	}
 	s.endState(round)
 	return nil
-}
-
-// slotNames returns the names of slots; nil for none, as it is sent.
-func slotNames(slots []optim.Slot) []string {
-	var names []string
-	for _, slot := range slots {
-		names = append(names, slot.Name)
-	}
-	return names
 }
 
 // A Usage is what a shard holds, in bytes of memory taken.

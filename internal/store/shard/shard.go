@@ -82,18 +82,3 @@ func (s *Shard) Rounds() uint64 {
 	defer s.mu.Unlock()
 	return s.rounds.number
 }
-
-// Fail ends the shard: every wait and every further request ends with err.
-func (s *Shard) Fail(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fail(err)
-}
-
-// fail ends the shard. The first error stays.
-func (s *Shard) fail(err error) {
-	if s.err == nil {
-		s.err = err
-	}
-	s.wake()
-}

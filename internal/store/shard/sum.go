@@ -279,3 +279,16 @@ func (t *sum) reset() {
 	}
 	t.norms.reset()
 }
+
+// rowSum returns the sum of a shard of rows, which it makes first if need be.
+func (t *sum) rowSum() *rowSum {
+	if t.rows == nil {
+		t.rows = &rowSum{}
+	}
+	return t.rows
+}
+
+// rowTotal returns the rows that the round touches, and their sums.
+func (t *sum) rowTotal() (rows []int64, values []float32) {
+	return t.rowSum().total(int(t.cfg.RowLen))
+}

@@ -2,20 +2,6 @@ package shard
 
 import "time"
 
-// A Meter gets what shards measure of their rounds. Several shards call it at once, each under its
-// own mutex.
-type Meter interface {
-	// Now is the time in nanoseconds, by a clock that does not go back. Its zero may be
-	// anywhere.
-	Now() int64
-	// Closed is called for each round that has closed here, when it has. A backup, which
-	// follows another server's rounds, measures none.
-	Closed(cfg *Config, t Timing)
-	// Hold is called when the memory of contributions that wait for their turn or for their
-	// round has grown by bytes, or (negative) shrunk.
-	Hold(bytes int64)
-}
-
 // A Timing is what was measured of one round.
 type Timing struct {
 	// Round is its number; in async mode that of the contribution among its worker's, from 0.

@@ -236,3 +236,21 @@ func (u *updater) restore(slots []string, n int, o *vocabulary) {
 func (u *updater) inParts(cfg *Config) bool {
 	return cfg.Rule == wire.RuleOptimizer && !(u.opt != nil && u.opt.Config().WholeKeys())
 }
+
+// slotNames returns the names of slots; nil for none, as it is sent.
+func slotNames(slots []optim.Slot) []string {
+	var names []string
+	for _, slot := range slots {
+		names = append(names, slot.Name)
+	}
+	return names
+}
+
+// places reports, before the sum is applied, whether the value is to be written to the workers
+// after that: it is not if it is written part by part. With a backup it is sent instead: should
+// this server be lost before the backup has the round, the workers push again, perhaps out of the
+// memory that the value would be written to.
+func (u *updater) places(t *sum, backedUp bool) bool {
+	inParts := t.toAdd() != nil && !u.idle(t)
+	return !inParts && !backedUp
+}
