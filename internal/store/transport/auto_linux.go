@@ -10,9 +10,8 @@ import (
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"golang.org/x/sys/unix"
 )
 
 // socketName is the abstract socket name for a TCP address. All interfaces are written as a star.
@@ -257,22 +256,4 @@ func (c *unixConn) answerOffer() (_ net.Conn, err error) {
 		return acceptRings(c.UnixConn, fds[0], sockets[0], sockets[1], message[5])
 	}
 	return nil, fmt.Errorf("got an offer of kind %d with %d file descriptors", message[4], len(fds))
-}
-
-// A hostAddr is the address of a process of this host.
-type hostAddr string
-
-func (a hostAddr) Network() string { return "unix" }
-func (a hostAddr) String() string  { return string(a) }
-
-func peerOf(nc *net.UnixConn) net.Addr {
-	name := "a process of this host"
-	if raw, err := nc.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) {
-			if cred, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-				name = fmt.Sprintf("pid %d of this host", cred.Pid)
-			}
-		})
-	}
-	return hostAddr(name)
 }

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
@@ -69,19 +68,6 @@ func (cfg Config) withDefaults() Config {
 		cfg.Logger = slog.Default()
 	}
 	return cfg
-}
-
-// Error says which peer refused, and why.
-func (r *Refusal) Error() string {
-	if r.Addr == "" {
-		return fmt.Sprintf("%v: %s", r.Code, r.Text)
-	}
-	return fmt.Sprintf("%s: %v: %s", r.Addr, r.Code, r.Text)
-}
-
-// Refuse returns the error with which a Handler refuses a request.
-func Refuse(code wire.Code, generation uint64, format string, args ...any) error {
-	return &Refusal{Code: code, Generation: generation, Text: fmt.Sprintf(format, args...)}
 }
 
 // nack returns the Nack for a Handler's error.

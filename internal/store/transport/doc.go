@@ -23,7 +23,6 @@ package transport
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"time"
@@ -38,30 +37,6 @@ type Network interface {
 	Listen(addr string) (net.Listener, error)
 	// Dial connects to addr.
 	Dial(ctx context.Context, addr string) (net.Conn, error)
-}
-
-// Errors that callers ask for.
-var (
-	// ErrConnection: the peer could not be reached or the connection broke before the answer;
-	// repeating may help.
-	ErrConnection = errors.New("connection lost")
-	// ErrClosed: the Client or Server was closed.
-	ErrClosed = errors.New("closed")
-	// ErrAuth: the peer does not hold the job's secret, or has no certificate of the job and of
-	// the right role.
-	ErrAuth = errors.New("peer did not prove that it belongs to this job")
-	// ErrVersion: the peer was built from another version of Paragon. Such an error is an
-	// ErrAuth, too.
-	ErrVersion = errors.New("peer has another version of Paragon")
-)
-
-// A Refusal is a Nack as an error: the peer received the request and refused it.
-type Refusal struct {
-	Addr string
-	Code wire.Code
-	// Generation is the peer's.
-	Generation uint64
-	Text       string
 }
 
 // Config configures a Client or a Server. The zero value of a field takes the default beside it.
@@ -163,4 +138,13 @@ type Caller interface {
 	// which the filled part is returned; one that does not fit is an error.
 	Call(ctx context.Context, request, answer wire.Message, dst []byte, payload ...[]byte) ([]byte, error)
 	Close() error
+}
+
+// A LoanHandler is a Handler that can use payloads where they lie.
+type LoanHandler interface {
+	Handler
+	// Borrow is called in place of Buffer for a request with a loan. Without an error it
+	// returns either memory, of the length of the loan's Payload, into which the payload is
+	// copied, as after Buffer; or nil, if Serve is to use the loan.
+	Borrow(r *Request, l *Loan) ([]byte, error)
 }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"errors"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -65,29 +64,6 @@ const (
 	// loanGeneration is the lowest bit of the generation.
 	loanGeneration uint32 = 4
 )
-
-// A LoanHandler is a Handler that can use payloads where they lie.
-type LoanHandler interface {
-	Handler
-	// Borrow is called in place of Buffer for a request with a loan. Without an error it
-	// returns either memory, of the length of the loan's Payload, into which the payload is
-	// copied, as after Buffer; or nil, if Serve is to use the loan.
-	Borrow(r *Request, l *Loan) ([]byte, error)
-}
-
-// borrow asks the Handler about the memory for a payload that was lent.
-func (c *serverConn) borrow(r *Request, l *Loan) (b []byte, err error) {
-	h, ok := c.s.h.(LoanHandler)
-	if !ok {
-		return c.buffer(r, len(l.payload))
-	}
-	defer c.caught(r, &err)
-	b, err = h.Borrow(r, l)
-	if err == nil && b != nil && len(b) != len(l.payload) {
-		err = errors.New("memory of another length than the payload")
-	}
-	return b, err
-}
 
 // A lender is a connection to a peer that can map memory of this process.
 type lender interface {

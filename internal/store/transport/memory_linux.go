@@ -11,14 +11,11 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/paragon-train/paragon/internal/compute/shm"
 	"github.com/paragon-train/paragon/internal/observe/telemetry"
+	"golang.org/x/sys/unix"
 )
 
 // A memoryConn is a connection through memory that two processes share: a ring of bytes for each
@@ -72,138 +69,6 @@ type memoryConn struct {
 
 	// memory is set to nil while both mutexes are held.
 	memory []byte
-}
-
-const (
-	ringHeader = 2048
-	// ringBits is log2 of a ring's bytes; each connection has two rings.
-	ringBits    = 20
-	maxRingBits = 24
-	// ringPiece is how many bytes are copied before the other end is woken.
-	ringPiece = 64 << 10
-	// ringSpins is how often a ring is checked, yielding to other goroutines in between, before
-	// a wait: a byte often comes within microseconds.
-	ringSpins = 10
-)
-
-// A ring is one end's state of one direction.
-type ring struct {
-	written, read         *uint64
-	readerWaits, roomWait *uint32
-	claim                 *uint32
-	roomAt                *uint64
-	data                  []byte
-	// position is this end's. The copy in shared memory, which the peer may change, is never
-	// read back.
-	position uint64
-	tell     func(fd uintptr) bool
-	// via is the socket on which the other end waits.
-	via rawWriter
-}
-
-// doorbellByte is written to ring the doorbell.
-var doorbellByte = []byte{1}
-
-type rawWriter interface {
-	Write(func(fd uintptr) bool) error
-}
-
-// A doorbell is a socket on which this end waits. The socket has the deadline only during a wait:
-// most reads and writes do not wait, and setting a deadline costs as much as a small frame.
-type doorbell struct {
-	*net.UnixConn
-	raw syscall.RawConn
-
-	// Of the goroutine that waits:
-	// drained is where received bytes go.
-	drained [64]byte
-	err     error
-	try     func(fd uintptr) (done bool)
-
-	mu       sync.Mutex // guards the rest
-	deadline time.Time
-	// applied is the socket's deadline.
-	applied time.Time
-	waiting bool
-}
-
-func (b *doorbell) set(t time.Time) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.deadline = t
-	if b.waiting {
-		return b.apply()
-	}
-	return nil
-}
-
-// apply sets the socket's deadline. The caller holds mu.
-func (b *doorbell) apply() error {
-	if b.applied == b.deadline {
-		return nil
-	}
-	b.applied = b.deadline
-	return b.SetReadDeadline(b.deadline)
-}
-
-// newDoorbell makes a doorbell of a socket.
-func newDoorbell(nc *net.UnixConn) (*doorbell, error) {
-	raw, err := nc.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	b := &doorbell{UnixConn: nc, raw: raw}
-	b.try = b.receive
-	return b, nil
-}
-
-// receive reads what is there. The peer may hold the same socket and clear O_NONBLOCK, which would
-// make this call block without a deadline. MSG_DONTWAIT prevents that, as in ring.tell, sendBlock
-// and receiveBlock.
-func (b *doorbell) receive(fd uintptr) (done bool) {
-	n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, fd, uintptr(unsafe.Pointer(&b.drained[0])), uintptr(len(b.drained)), unix.MSG_DONTWAIT, 0, 0)
-	switch {
-	case errno == unix.EAGAIN || errno == unix.EINTR:
-		return false
-	case errno != 0:
-		b.err = errno
-	case n == 0:
-		b.err = io.EOF
-	}
-	return true
-}
-
-// wait returns when the doorbell has rung.
-func (b *doorbell) wait() error {
-	b.mu.Lock()
-	b.waiting = true
-	err := b.apply()
-	b.mu.Unlock()
-	if err == nil {
-		b.err = nil
-		if err = b.raw.Read(b.try); err == nil {
-			err = b.err
-		}
-	}
-	b.mu.Lock()
-	b.waiting = false
-	b.mu.Unlock()
-	return err
-}
-
-func newRing(memory []byte, index, bits int) ring {
-	h, size := index*ringHeader, 1<<bits
-	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&memory[h+offset]) }
-	begin := 2*ringHeader + index*size
-	return ring{
-		written: (*uint64)(at(0)), read: (*uint64)(at(64)), readerWaits: (*uint32)(at(128)), roomWait: (*uint32)(at(192)), claim: (*uint32)(at(256)), roomAt: (*uint64)(at(320)),
-		data: memory[begin : begin+size : begin+size],
-		tell: func(fd uintptr) bool {
-			// If the socket is full, enough bytes are there.
-			unix.Syscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(&doorbellByte[0])), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
-			return true
-		},
-	}
 }
 
 // offerRings creates the memory and sends it to the other end.
@@ -343,17 +208,6 @@ func (c *memoryConn) Close() error {
 	return errors.Join(err, c.calls.close())
 }
 
-// wake rings the other end's doorbell if it waits. One end changes a position and then reads
-// whether the other waits; the other sets that it waits and then reads the position: neither read
-// may come before the change is visible. Hence Swap in these places: Store is as strong in ordinary
-// builds, but not under the race detector.
-func (r *ring) wake(waits *uint32) {
-	if atomic.LoadUint32(waits) != 0 && atomic.SwapUint32(waits, 0) != 0 {
-		// An error means that the other end has ended, which the next wait notices.
-		r.via.Write(r.tell)
-	}
-}
-
 // Read returns the available bytes, or waits for the first ones.
 func (c *memoryConn) Read(p []byte) (int, error) {
 	c.reading.Lock()
@@ -387,8 +241,6 @@ type record struct {
 	offset uint64
 }
 
-const recordHeader = 16
-
 // nextRecord waits for a record and reads its header.
 func (c *memoryConn) nextRecord() error {
 	r := &c.in
@@ -417,64 +269,6 @@ func (c *memoryConn) nextRecord() error {
 	}
 	c.record = record{left: int(size), block: block, offset: offset}
 	return nil
-}
-
-// get copies from the ring, beginning at a position; put copies into it.
-func (r *ring) get(p []byte, position uint64) {
-	at := int(position) & (len(r.data) - 1)
-	first := copy(p, r.data[at:])
-	copy(p[first:], r.data)
-}
-
-func (r *ring) put(position uint64, p []byte) {
-	at := int(position) & (len(r.data) - 1)
-	first := copy(r.data[at:], p)
-	copy(r.data, p[first:])
-}
-
-func (r *ring) putHeader(position uint64, size int, block uint32, offset uint64) {
-	var h [recordHeader]byte
-	binary.LittleEndian.PutUint32(h[:], uint32(size))
-	binary.LittleEndian.PutUint32(h[4:], block)
-	binary.LittleEndian.PutUint64(h[8:], offset)
-	r.put(position, h[:])
-}
-
-// advanceRead announces room to the writer, advanceWritten announces to the reader the bytes up to
-// position.
-func (r *ring) advanceRead(n int) {
-	r.position += uint64(n)
-	atomic.SwapUint64(r.read, r.position)
-	if int64(r.position-atomic.LoadUint64(r.roomAt)) >= 0 {
-		r.wake(r.roomWait)
-	}
-}
-
-func (r *ring) advanceWritten() {
-	if atomic.LoadUint64(r.written) == r.position {
-		return
-	}
-	released()
-	atomic.SwapUint64(r.written, r.position)
-	r.wake(r.readerWaits)
-}
-
-// filled returns how many bytes can be read.
-func (r *ring) filled() (int, error) {
-	n := atomic.LoadUint64(r.written) - r.position
-	if n > uint64(len(r.data)) {
-		return 0, fmt.Errorf("the peer says that %d bytes wait in a ring of %d", n, len(r.data))
-	}
-	return int(n), nil
-}
-
-// free returns how many bytes can be written.
-func (r *ring) free() (int, error) {
-	n := r.position - atomic.LoadUint64(r.read)
-	if n > uint64(len(r.data)) {
-		return 0, fmt.Errorf("the peer says that %d bytes wait in a ring of %d", int64(n), len(r.data))
-	}
-	return len(r.data) - int(n), nil
 }
 
 // Write returns when all of p is in the ring or, where p was lent, when the peer has read it.
@@ -557,14 +351,6 @@ func (c *memoryConn) freeForRecord() (int, error) {
 	// woken for each piece.
 	atomic.StoreUint64(r.roomAt, r.position-uint64(len(r.data))/2)
 	return c.await(r, (*ring).freeRecord, r.roomWait, c.roomBell)
-}
-
-func (r *ring) freeRecord() (int, error) {
-	n, err := r.free()
-	if n <= recordHeader {
-		n = 0
-	}
-	return n, err
 }
 
 // await waits until there are bytes and returns how many. Data that the peer wrote before it ended

@@ -11,11 +11,12 @@ import (
 // may wait for others. Goroutines, and the stacks that they have grown, are reused; up to maxIdle
 // of them wait for the next request.
 type requestPool struct {
-	c    *serverConn
-	jobs chan job
-	quit <-chan struct{}
-	idle atomic.Int32
-	wg   sync.WaitGroup
+	// serve serves one request. It may be called concurrently.
+	serve func(job)
+	jobs  chan job
+	quit  <-chan struct{}
+	idle  atomic.Int32
+	wg    sync.WaitGroup
 }
 
 const maxIdle = 64
@@ -27,8 +28,9 @@ type job struct {
 	refused error
 }
 
-func newRequestPool(c *serverConn) *requestPool {
-	return &requestPool{c: c, jobs: make(chan job), quit: c.ctx.Done()}
+// newRequestPool returns a pool whose goroutines end when quit is closed, each after its request.
+func newRequestPool(serve func(job), quit <-chan struct{}) *requestPool {
+	return &requestPool{serve: serve, jobs: make(chan job), quit: quit}
 }
 
 // do serves a request on a goroutine of the pool. Only the connection's reader calls it.
@@ -44,7 +46,7 @@ func (w *requestPool) do(j job) {
 func (w *requestPool) work(j job) {
 	defer w.wg.Done()
 	for {
-		w.c.serveOne(j)
+		w.serve(j)
 		j = job{}
 		if w.idle.Add(1) > maxIdle {
 			w.idle.Add(-1)

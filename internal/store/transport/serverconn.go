@@ -42,7 +42,7 @@ func newServerConn(s *Server, nc net.Conn, role string) *serverConn {
 	c := &serverConn{s: s, nc: nc, role: role, turns: make(chan struct{}, s.cfg.MaxInFlight)}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 	c.w = newFrameWriter(nc, c.ctx.Done(), true, trafficOf(nc, s.cfg.Recorder))
-	c.requests = newRequestPool(c)
+	c.requests = newRequestPool(c.serveOne, c.ctx.Done())
 	return c
 }
 
@@ -283,8 +283,6 @@ func (c *serverConn) write(id uint32, resp Response) error {
 	return err
 }
 
-var noCancel = context.Background()
-
 // handle, buffer and drop call the Handler. A panic becomes an answer and does not end the process.
 
 func (c *serverConn) handle(r *Request) (resp Response, err error) {
@@ -326,4 +324,18 @@ func (c *serverConn) caught(r *Request, err *error) {
 		c.s.cfg.Logger.Error("transport: handler panicked", "kind", r.Kind.String(), "panic", p, "stack", string(debug.Stack()),
 			joblog.HandlerPanicked.With())
 	}
+}
+
+// borrow asks the Handler about the memory for a payload that was lent.
+func (c *serverConn) borrow(r *Request, l *Loan) (b []byte, err error) {
+	h, ok := c.s.h.(LoanHandler)
+	if !ok {
+		return c.buffer(r, len(l.payload))
+	}
+	defer c.caught(r, &err)
+	b, err = h.Borrow(r, l)
+	if err == nil && b != nil && len(b) != len(l.payload) {
+		err = errors.New("memory of another length than the payload")
+	}
+	return b, err
 }

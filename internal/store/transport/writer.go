@@ -383,3 +383,5 @@ func (w *frameWriter) deadline(t time.Time) {
 		w.nc.SetWriteDeadline(t)
 	}
 }
+
+var noCancel = context.Background()
