@@ -186,3 +186,6 @@ func (c Compression) forResiduals() Compression {
 func (c Compression) largest(n int) int {
 	return min(n, max(1, int(math.Round(c.Ratio*float64(n)))))
 }
+
+// quantised reports whether c is 2bit or 1bit.
+func (c Compression) quantised() bool { return c.Type == "2bit" || c.Type == "1bit" }

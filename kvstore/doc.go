@@ -94,24 +94,6 @@ import (
 	"github.com/paragon-train/paragon/optim"
 )
 
-// Errors that callers ask for with errors.Is.
-var (
-	ErrUnknownKey      = errors.New("unknown key")
-	ErrDuplicateInit   = errors.New("key initialised twice")
-	ErrSize            = errors.New("wrong size")
-	ErrStaleGeneration = errors.New("stale generation")
-	ErrClosed          = errors.New("store closed")
-	// ErrUnavailable: the job failed or ended, or a node could not be reached in time.
-	ErrUnavailable = errors.New("job unavailable")
-	ErrConflict    = errors.New("workers disagree")
-	ErrUnsupported = errors.New("not supported by this store")
-	// ErrFull: the limit of rows, or of its server's memory, is reached.
-	ErrFull = errors.New("table full")
-	// ErrNotFinite: a gradient has a NaN or an infinite value, for which its compression has no
-	// code. Nothing was pushed.
-	ErrNotFinite = errors.New("gradient not finite")
-)
-
 // A Store gives one worker access to the job's parameters. It is the sum of smaller interfaces, so
 // that code can ask for only the part that it needs. The package comment says what may be called
 // together.
@@ -324,3 +306,6 @@ func Leave(s Leaver, err error) error {
 	}
 	return errors.Join(err, s.Abort(err))
 }
+
+// RunOf is the run of the store's job.
+func RunOf(s Store) Run { return s.JobRun() }

@@ -1,6 +1,7 @@
 package kvstore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -116,3 +117,21 @@ func keyError(verb, key string, cause error, format string, args ...any) error {
 	}
 	return fmt.Errorf("kvstore: %s key %s: %w: %s", verb, wire.Shown(key), cause, text)
 }
+
+// Errors that callers ask for with errors.Is.
+var (
+	ErrUnknownKey      = errors.New("unknown key")
+	ErrDuplicateInit   = errors.New("key initialised twice")
+	ErrSize            = errors.New("wrong size")
+	ErrStaleGeneration = errors.New("stale generation")
+	ErrClosed          = errors.New("store closed")
+	// ErrUnavailable: the job failed or ended, or a node could not be reached in time.
+	ErrUnavailable = errors.New("job unavailable")
+	ErrConflict    = errors.New("workers disagree")
+	ErrUnsupported = errors.New("not supported by this store")
+	// ErrFull: the limit of rows, or of its server's memory, is reached.
+	ErrFull = errors.New("table full")
+	// ErrNotFinite: a gradient has a NaN or an infinite value, for which its compression has no
+	// code. Nothing was pushed.
+	ErrNotFinite = errors.New("gradient not finite")
+)

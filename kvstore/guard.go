@@ -1,8 +1,6 @@
 package kvstore
 
-import (
-	"github.com/paragon-train/paragon/internal/store/shard"
-)
+import "github.com/paragon-train/paragon/internal/store/shard"
 
 // A Guard keeps bad gradients out of the rounds: see WithGuard. Its zero value refuses only what is
 // not finite.
@@ -29,27 +27,3 @@ type Guard struct {
 
 // Validate returns an error that names the field, the value and the rule.
 func (g Guard) Validate() error { return shard.Guard(g).Validate() }
-
-// WithGuard makes the servers judge every contribution, shard by shard. Without it NaN and infinity
-// go into the sum.
-//
-//	kvstore.WithGuard(kvstore.Guard{})                          // refuse what is not finite
-//	kvstore.WithGuard(kvstore.Guard{Factor: 100})               // and norms of more than 100 times the median
-//	kvstore.WithGuard(kvstore.Guard{Factor: 20, Clip: true})    // scale larger norms down
-//
-// A refused contribution counts as present with weight 0: its round closes over the others, whose
-// mean is theirs alone. If all contributions of a round are refused, the value does not change. The
-// servers' log names rank, host, key and step; Usage counts by worker; the worker that pushed it
-// gets a line in its own log with its next pull, and the number from Caught. The examples of a
-// refused contribution count as used: the step is not repeated.
-//
-// Every worker gives the same guard; another one is ErrConflict. Checkpoints do not hold the
-// median: after a Load it begins anew, with Warmup. With 2bit, 1bit or topk the worker judges its
-// gradients before it compresses them: one that is not finite, or larger than the limit that came
-// with the last pull, stays out of the residual and is sent uncompressed, for the servers to refuse
-// or clip. A worker that has pushed a key eight times without a pull then pulls by itself to learn
-// the limit. On the server the guard reads each payload once more, a small part of the cost of
-// adding it up.
-func WithGuard(g Guard) Option {
-	return func(s *settings) { s.guard = &g }
-}

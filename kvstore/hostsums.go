@@ -15,19 +15,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// HostSums says whether the workers of one host add their gradients up through shared memory before
-// one push leaves the host.
-type HostSums string
-
-// The settings of WithHostSums.
-const (
-	// HostSumsAuto sums up shards whose server is on another host.
-	HostSumsAuto HostSums = "auto"
-	// HostSumsOn sums up all shards, also small ones: for tests and measurements.
-	HostSumsOn  HostSums = "on"
-	HostSumsOff HostSums = "off"
-)
-
 // A hostSums is a worker's part in sums within its host: it serves the shards that this worker
 // leads, and knows the leaders of the others.
 //

@@ -80,19 +80,6 @@ func (s *initialiser) init(ctx context.Context, d wire.Declare, value []float32)
 	return nil
 }
 
-// describe describes a key's form and size.
-func describe(form, rule uint8, size, rowLen uint64) string {
-	switch {
-	case form == wire.FormOpen:
-		return fmt.Sprintf("an open vocabulary with rows of %d values", rowLen)
-	case form == wire.FormRows && rowLen > 0:
-		return fmt.Sprintf("%d rows of %d values", size/rowLen, rowLen)
-	case rule == wire.RuleAverage:
-		return fmt.Sprintf("%d averaged values", size)
-	}
-	return fmt.Sprintf("%d values", size)
-}
-
 // place asks the scheduler where a key's shards are.
 func (s *initialiser) place(ctx context.Context, d wire.Declare) (*key, error) {
 	opt := s.rules.optimizer()

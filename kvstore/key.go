@@ -2,6 +2,7 @@ package kvstore
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strings"
 	"sync"
@@ -267,4 +268,17 @@ func (k *key) fitsFrame(verb string, i, bytes int) error {
 		return keyError(verb, k.name, ErrUnsupported, "shard %d takes %d bytes, a frame at most %d", i, bytes, wire.MaxPayload)
 	}
 	return nil
+}
+
+// describe describes a key's form and size.
+func describe(form, rule uint8, size, rowLen uint64) string {
+	switch {
+	case form == wire.FormOpen:
+		return fmt.Sprintf("an open vocabulary with rows of %d values", rowLen)
+	case form == wire.FormRows && rowLen > 0:
+		return fmt.Sprintf("%d rows of %d values", size/rowLen, rowLen)
+	case rule == wire.RuleAverage:
+		return fmt.Sprintf("%d averaged values", size)
+	}
+	return fmt.Sprintf("%d values", size)
 }

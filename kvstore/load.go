@@ -7,13 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
+	"golang.org/x/sync/errgroup"
 )
 
 // Load restores what Save wrote.
@@ -189,18 +188,4 @@ func (s *checkpoints) initialSlots(x *savedKey) *optim.Optimizer {
 		return nil
 	}
 	return s.rules.newOptimizer()
-}
-
-func (k *savedKey) declare() wire.Declare {
-	d := wire.Declare{Name: k.Name, Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: k.Size, RowLen: k.RowLength, Table: k.Table}
-	switch k.Form {
-	case "rows":
-		d.Form = wire.FormRows
-	case "open":
-		d.Form, d.Size = wire.FormOpen, 0
-	}
-	if k.Average {
-		d.Rule = wire.RuleAverage
-	}
-	return d
 }

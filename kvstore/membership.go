@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -308,3 +309,7 @@ func (m *membership) ReportStopped(ctx context.Context, steps uint64, reason str
 	}
 	return m.requests.ask(ctx, "report stopped", func(ctx context.Context) error { return n.Stopped(ctx, steps, reason) })
 }
+
+// leaveTimeout bounds the leave request of a worker that failed. It equals the default lease: later
+// the scheduler declares the worker lost anyway.
+const leaveTimeout = 10 * time.Second

@@ -4,22 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/files/vfs"
 	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
-
-// path is the file of a process.
-func (c ProfilerConfig) path(role string, rank int) string {
-	dir, name := filepath.Split(c.Filename)
-	if role == trace.Server && c.Process == ProfileBoth {
-		name = "server_" + name
-	}
-	return filepath.Join(dir, fmt.Sprintf("rank%d_%s", rank, name))
-}
 
 // read fetches the spans of a server, which has stopped recording, chunk by chunk. Each answer says
 // how far it goes; one that does not go on, or says more than a profile may have, is an error,

@@ -11,9 +11,6 @@ type Run struct {
 	Again bool
 }
 
-// RunOf is the run of the store's job.
-func RunOf(s Store) Run { return s.JobRun() }
-
 // JobRun says which training the job belongs to; none within this process.
 func (m *membership) JobRun() Run {
 	if n, ok := m.node.(runMember); ok {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/paragon-train/paragon/kvstore/internal/attempt"
 )
@@ -162,7 +161,3 @@ func (s *store) abandon(cause error) {
 	node.Leave(ctx, false, cause.Error())
 	node.Close()
 }
-
-// leaveTimeout bounds the leave request of a worker that failed. It equals the default lease: later
-// the scheduler declares the worker lost anyway.
-const leaveTimeout = 10 * time.Second

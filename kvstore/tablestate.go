@@ -3,7 +3,6 @@ package kvstore
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"math"
@@ -21,14 +20,6 @@ const pageBytes = 4 << 20
 
 // idsName returns the name of the tensor that holds the IDs of an open vocabulary's rows.
 func idsName(key string) string { return key + "/ids" }
-
-// An openState is all that the servers hold of an open vocabulary, in the order of their answers.
-type openState struct {
-	rowLen int
-	ids    []int64
-	// values has the value, then the slots.
-	values [][]float32
-}
 
 // An openReading reads an open vocabulary, page after page from each shard.
 type openReading struct {
@@ -114,43 +105,6 @@ func (r *openReading) take(c *call, i int) error {
 	return nil
 }
 
-// add appends an answer's rows.
-func (o *openState) add(b []byte, rows int) {
-	for range rows {
-		o.ids = append(o.ids, int64(binary.LittleEndian.Uint64(b)))
-		b = b[8:]
-	}
-	for k := range o.values {
-		for range rows * o.rowLen {
-			o.values[k] = append(o.values[k], math.Float32frombits(binary.LittleEndian.Uint32(b)))
-			b = b[4:]
-		}
-	}
-}
-
-// encode returns these rows as a server takes them: their IDs, then of each tensor their values. It
-// is the inverse of add.
-func (o *openState) encode(rows []int32) []byte {
-	b := make([]byte, 0, shard.OpenPayloadSize(len(rows), o.rowLen, len(o.values)-1))
-	for _, at := range rows {
-		b = binary.LittleEndian.AppendUint64(b, uint64(o.ids[at]))
-	}
-	for _, values := range o.values {
-		for _, at := range rows {
-			b = appendRow(b, values, o.rowLen, at)
-		}
-	}
-	return b
-}
-
-// appendRow appends a row's values.
-func appendRow(b []byte, values []float32, rowLen int, at int32) []byte {
-	for _, v := range values[int(at)*rowLen : (int(at)+1)*rowLen] {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-	}
-	return b
-}
-
 // tensors returns the vocabulary's tensors in a file: rows in the order of their IDs as unsigned
 // numbers.
 func (o *openState) tensors(k *savedKey) []checkpoint.Tensor {
@@ -169,22 +123,27 @@ func (o *openState) tensors(k *savedKey) []checkpoint.Tensor {
 		if i > 0 {
 			name = slotName(k.Name, k.Slots[i-1])
 		}
-		list = append(list, checkpoint.Stream(name, checkpoint.F32, k.shape(), func(w io.Writer) error {
-			buffer := make([]byte, 0, 64<<10+4*o.rowLen)
-			for _, at := range order {
-				buffer = appendRow(buffer, values, o.rowLen, at)
-				if len(buffer) >= 64<<10 {
-					if _, err := w.Write(buffer); err != nil {
-						return err
-					}
-					buffer = buffer[:0]
-				}
-			}
-			_, err := w.Write(buffer)
-			return err
-		}))
+		list = append(list, checkpoint.Stream(name, checkpoint.F32, k.shape(), func(w io.Writer) error { return writeRows(w, values, o.rowLen, order) }))
 	}
 	return list
+}
+
+// writeRows writes rows of values in an order, in pieces: a table may be as large as the memory.
+func writeRows(w io.Writer, values []float32, rowLen int, order []int32) error {
+	const piece = 64 << 10
+	buffer := make([]byte, 0, piece+4*rowLen)
+	for _, at := range order {
+		buffer = appendRow(buffer, values, rowLen, at)
+		if len(buffer) < piece {
+			continue
+		}
+		if _, err := w.Write(buffer); err != nil {
+			return err
+		}
+		buffer = buffer[:0]
+	}
+	_, err := w.Write(buffer)
+	return err
 }
 
 // writeOpen is write for an open vocabulary.

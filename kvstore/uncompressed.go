@@ -29,9 +29,6 @@ func (c Compression) quantum() float32 {
 	return c.Threshold
 }
 
-// quantised reports whether c is 2bit or 1bit.
-func (c Compression) quantised() bool { return c.Type == "2bit" || c.Type == "1bit" }
-
 // canEncode reports whether c can encode a gradient with this Euclidean norm plus a residual, which
 // is nil without error feedback.
 func (c Compression) canEncode(residual, grad []float32, norm float64, round uint64) bool {
