@@ -1,7 +1,6 @@
 package worker
 
 import (
-	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -35,53 +34,12 @@ type adaptation struct {
 	bytes int
 }
 
-// An adaptingStore tells where the job runs, and takes reports. A kvstore.Store is one.
-type adaptingStore interface {
-	Rank() int
-	NumWorkers() int
-	Topology() kvstore.Topology
-	WorkerRange() (least, most int)
-	ReportAdaptation(text string) error
-}
-
 // progressEpochs are epochs of progress.
 type progressEpochs struct {
 	// finished is their number, and step that of the next step within the current one.
 	finished, step int
 	// from is the progress at the epoch's begin, or when this worker came.
 	from float64
-}
-
-// newAdaptation begins where state says, on a trainer that has done as many steps; nil: a new run
-// of so many workers.
-func newAdaptation(cfg *AdaptConfig, t *Trainer, feed BatchFeed, workers int, state *adaptState) (*adaptation, error) {
-	a := &adaptation{
-		cfg: *cfg, feed: feed, devices: t.devices, store: t.cfg.Store, logger: t.cfg.Logger, bytes: t.exchange.total,
-		scaling: newScaling(cfg, t.cfg.Optimizer, t.keys, t.cfg.Store, t.Steps()), programs: newProgramSets(cfg.Program, t.devices, feed, t.cfg.Logger),
-	}
-	a.decider = newDecider(&a.cfg)
-	a.scaling.progress = adapt.Progress{Examples: feed.Length(), InitialBatch: cfg.InitialBatch, WarmupEpochs: cfg.WarmupEpochs}
-	if state != nil {
-		if err := a.restore(state); err != nil {
-			return nil, err
-		}
-	} else {
-		if a.scaling.progress.InitialBatch == 0 {
-			segments := feed.Segments()
-			a.scaling.progress.InitialBatch = segments[len(segments)-1].PerStep * workers
-		}
-		a.batch = a.limits().first(workers)
-	}
-	initial, most := a.initial(), a.limits().runs
-	if err := cfg.validateBatches(initial); err != nil {
-		return nil, err
-	}
-	if most < cfg.MinLocal {
-		return nil, fmt.Errorf("worker: AdaptConfig.MinLocal is %d, and this worker's programs take %d; want at most that, or AdaptConfig.Program", cfg.MinLocal, most)
-	}
-	a.scaling.still.batchGrows = cfg.Accumulation && cfg.MaxBatch > initial
-	a.epochs.from = a.scaling.progress.Steps
-	return a, nil
 }
 
 // initial is the initial batch of all workers.

@@ -11,14 +11,6 @@ import (
 // reportEvery is the least time between two reports: a heartbeat takes the newest.
 const reportEvery = time.Second
 
-// adaptReports are what rank 0 tells the scheduler of how the job adapts, for its status and for
-// whoever divides a cluster among jobs.
-type adaptReports struct {
-	// reported is when it last did, and misreported says that an error was logged.
-	reported    time.Time
-	misreported bool
-}
-
 // report tells the scheduler how the job adapts. Training does not depend on it.
 func (a *adaptation) report(s situation) {
 	now := a.now()

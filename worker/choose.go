@@ -110,15 +110,6 @@ func (c *checkpointFolder) newest(ctx context.Context, cfg CheckpointConfig, all
 	return m, nil, noResume("worker: CheckpointConfig.ResumeStep is %d and folder %s has no such checkpoint", cfg.ResumeStep, c.dir)
 }
 
-// otherRun and noResume make errors that no restart can mend.
-func otherRun(format string, args ...any) error {
-	return exitreport.Final(exitreport.OtherRun, fmt.Errorf(format, args...))
-}
-
-func noResume(format string, args ...any) error {
-	return exitreport.Final(exitreport.NoResume, fmt.Errorf(format, args...))
-}
-
 // makeWay removes what would get mixed with what the run writes from now on.
 func (c *checkpointFolder) makeWay(ctx context.Context, m manifest, broken []checkpoint.Saved) error {
 	if m.Checksum == "" {
@@ -144,4 +135,16 @@ func (c *checkpointFolder) damageOf(ctx context.Context, x *checkpoint.Saved, da
 		}
 	}
 	return e
+}
+
+// checkData is an error if the checkpoint is of a run that read other data than this one does.
+func (c *checkpointFolder) checkData(m manifest, data *DataInfo) error {
+	if what := data.differs(m.Data); what != "" {
+		return noResume("worker: checkpoint %s is of a run with other data: %s; resume with the data as it was, or start a new run with ImportModel", c.uri(m.Steps), what)
+	}
+	if m.Data != nil && m.Data.Decoder != data.Decoder && data.Decoder != "" {
+		c.logger.Warn("the checkpoint is of a run that decoded images with another version: pixels may differ by rounding, so the run does not go on to the last bit",
+			"then", m.Data.Decoder, "now", data.Decoder)
+	}
+	return nil
 }

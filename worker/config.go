@@ -113,3 +113,6 @@ func (c *Config) warn() {
 		c.Logger.Warn("worker: " + text)
 	}
 }
+
+// asyncStore is the type of a store without rounds.
+const asyncStore = "dist_async"

@@ -3,8 +3,6 @@ package worker
 import (
 	"fmt"
 	"strings"
-
-	"github.com/paragon-train/paragon/data"
 )
 
 // DataInfo describes the data that a run reads, as far as it is known.
@@ -19,31 +17,6 @@ type DataInfo struct {
 	Decoder string `json:"decoder,omitempty"`
 	// Classes are their names by label.
 	Classes []string `json:"classes,omitempty"`
-}
-
-// describe says what is known of a data set. Only one that has a fingerprint is described: others
-// lie in the program's own memory.
-func describe(dataset data.Dataset) (d DataInfo) {
-	f, ok := dataset.(interface{ Fingerprint() string })
-	if !ok {
-		return d
-	}
-	d.Examples, d.Fingerprint = dataset.Len(), f.Fingerprint()
-	if c, ok := dataset.(interface{ Decoder() string }); ok {
-		d.Decoder = c.Decoder()
-	}
-	if c, ok := dataset.(interface{ Classes() []string }); ok {
-		d.Classes = c.Classes()
-	}
-	return d
-}
-
-// dataOf describes what a feed reads.
-func dataOf(feed Feed) (d DataInfo) {
-	if f, ok := feed.(DescribedFeed); ok {
-		d = f.Data()
-	}
-	return d
 }
 
 // orNil is nil where nothing is known.
@@ -89,16 +62,4 @@ func otherClasses(here, there []string) (what []string) {
 		}
 	}
 	return what
-}
-
-// checkData is an error if the checkpoint is of a run that read other data than this one does.
-func (c *checkpointFolder) checkData(m manifest, data *DataInfo) error {
-	if what := data.differs(m.Data); what != "" {
-		return noResume("worker: checkpoint %s is of a run with other data: %s; resume with the data as it was, or start a new run with ImportModel", c.uri(m.Steps), what)
-	}
-	if m.Data != nil && m.Data.Decoder != data.Decoder && data.Decoder != "" {
-		c.logger.Warn("the checkpoint is of a run that decoded images with another version: pixels may differ by rounding, so the run does not go on to the last bit",
-			"then", m.Data.Decoder, "now", data.Decoder)
-	}
-	return nil
 }

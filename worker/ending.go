@@ -1,5 +1,7 @@
 package worker
 
+import "github.com/paragon-train/paragon/kvstore"
+
 // An ending says why the steps of a division have ended, and so what comes next.
 type ending uint8
 
@@ -35,3 +37,7 @@ const (
 	// stopForCheckpoint: the job was asked to stop with a checkpoint, so that it goes on later.
 	stopForCheckpoint
 )
+
+// ErrRemoved ends Fit when this worker has left the job, as the job asked it to or by
+// FitConfig.Leave: all its steps count, and the others go on. Close the store and exit with code 0.
+var ErrRemoved = kvstore.ErrRemoved

@@ -40,3 +40,28 @@ type DescribedFeed interface {
 	Feed
 	Data() DataInfo
 }
+
+// describe says what is known of a data set. Only one that has a fingerprint is described: others
+// lie in the program's own memory.
+func describe(dataset data.Dataset) (d DataInfo) {
+	f, ok := dataset.(interface{ Fingerprint() string })
+	if !ok {
+		return d
+	}
+	d.Examples, d.Fingerprint = dataset.Len(), f.Fingerprint()
+	if c, ok := dataset.(interface{ Decoder() string }); ok {
+		d.Decoder = c.Decoder()
+	}
+	if c, ok := dataset.(interface{ Classes() []string }); ok {
+		d.Classes = c.Classes()
+	}
+	return d
+}
+
+// dataOf describes what a feed reads.
+func dataOf(feed Feed) (d DataInfo) {
+	if f, ok := feed.(DescribedFeed); ok {
+		d = f.Data()
+	}
+	return d
+}

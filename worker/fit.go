@@ -18,10 +18,6 @@ var ErrStopped = errors.New("worker: stopped on request")
 // code 0.
 var ErrCheckpointed = fmt.Errorf("%w, with a checkpoint to resume from", ErrStopped)
 
-// ErrRemoved ends Fit when this worker has left the job, as the job asked it to or by
-// FitConfig.Leave: all its steps count, and the others go on. Close the store and exit with code 0.
-var ErrRemoved = kvstore.ErrRemoved
-
 // Fit trains for the epochs of cfg, and resumes first if cfg says so. It returns what each epoch
 // brought. All workers of the job call it with like configurations.
 //

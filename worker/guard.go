@@ -18,7 +18,3 @@ func (c *caughtCount) take(keys []string, store interface{ Caught(key string) ui
 	c.told = all
 	return fresh
 }
-
-// TakeCaught returns how many of this worker's contributions the servers' guard has refused or
-// clipped since the last call, as far as the values that were pulled have told.
-func (t *Trainer) TakeCaught() uint64 { return t.caught.take(t.keys, t.cfg.Store) }

@@ -52,12 +52,3 @@ func (a *ages) take() *Staleness {
 	a.stale = Staleness{}
 	return &s
 }
-
-// TakeStaleness returns what was counted since the last call; nil with a synchronous store, where
-// no value is old.
-func (t *Trainer) TakeStaleness() *Staleness {
-	if !t.async() {
-		return nil
-	}
-	return t.ages.take()
-}

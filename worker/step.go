@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/paragon-train/paragon/nn"
+	"golang.org/x/sync/errgroup"
 )
 
 // Step runs forward and backward once on every device, whose inputs the caller has filled, and
@@ -237,13 +236,6 @@ func (t *Trainer) setSteps(steps uint64) {
 // Steps is the number of steps done, those before a resume included.
 func (t *Trainer) Steps() uint64 { return t.steps }
 
-// TakeTimes returns where the time of the steps since the last call went.
-func (t *Trainer) TakeTimes() Times {
-	times := t.times
-	t.times = Times{}
-	return times
-}
-
 // Close ends the background exchange: what was not flushed may be lost. It does not close the
 // store.
 func (t *Trainer) Close() error {
@@ -260,3 +252,18 @@ func (t *Trainer) Use(programs []*nn.Program) error {
 	}
 	return nil
 }
+
+// Accumulate runs forward and backward on a micro-batch, as Step does, and adds the gradients on
+// this worker. Step follows with the last micro-batch of the step and pushes the sums. So a batch
+// that the devices' memory does not hold is taken in several runs, and the update is that of one
+// run over all their examples (but batch norm normalises over each micro-batch). counts is as for
+// Step; the weight of the worker in the mean is the sum over the runs.
+//
+// It costs the memory of one more gradient on each device's host. After an error the Trainer can
+// only be closed.
+func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
+	return t.run(ctx, counts, accumulating)
+}
+
+// DropAccumulated forgets the runs since the last Step.
+func (t *Trainer) DropAccumulated() { t.sums.drop() }

@@ -160,13 +160,6 @@ func (t *Trainer) setLossScales(name, text string) error {
 	return nil
 }
 
-// workerTensor is one array of a worker's file, in the program's memory.
-type workerTensor struct {
-	name   string
-	shape  []int
-	values []float32
-}
-
 // workerTensors lists the arrays of the worker's file.
 func (t *Trainer) workerTensors() []workerTensor {
 	var tensors []workerTensor

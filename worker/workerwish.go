@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/adapt"
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // A workerWish is how many workers rank 0 would like the job to have, where it may choose that
@@ -57,4 +58,13 @@ func (w *workerWish) choose(store adaptingStore, s situation, d *decider) {
 		return
 	}
 	w.workers, w.reason = to, reason
+}
+
+// An adaptingStore tells where the job runs, and takes reports. A kvstore.Store is one.
+type adaptingStore interface {
+	Rank() int
+	NumWorkers() int
+	Topology() kvstore.Topology
+	WorkerRange() (least, most int)
+	ReportAdaptation(text string) error
 }

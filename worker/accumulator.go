@@ -1,26 +1,9 @@
 package worker
 
 import (
-	"context"
-
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/kvstore"
 )
-
-// Accumulate runs forward and backward on a micro-batch, as Step does, and adds the gradients on
-// this worker. Step follows with the last micro-batch of the step and pushes the sums. So a batch
-// that the devices' memory does not hold is taken in several runs, and the update is that of one
-// run over all their examples (but batch norm normalises over each micro-batch). counts is as for
-// Step; the weight of the worker in the mean is the sum over the runs.
-//
-// It costs the memory of one more gradient on each device's host. After an error the Trainer can
-// only be closed.
-func (t *Trainer) Accumulate(ctx context.Context, counts []int) error {
-	return t.run(ctx, counts, accumulating)
-}
-
-// DropAccumulated forgets the runs since the last Step.
-func (t *Trainer) DropAccumulated() { t.sums.drop() }
 
 // A runKind says what becomes of a run's gradients.
 type runKind uint8
