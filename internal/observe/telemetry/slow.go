@@ -118,13 +118,7 @@ func FindSlow(tallies []Tally) (s Slow, ok bool) {
 	if !(n >= leastSteps-.01) {
 		return Slow{}, false
 	}
-
-	// charged counts seconds, and all counts rounds.
-	charged, all := 0.0, 0.0
-	for i := range grown {
-		charged += grown[i].BlamedSeconds
-		all += grown[i].BlamedRounds
-	}
+	charged, all := charges(grown)
 
 	// In most steps the others' contributions came almost together with the last one. Servers'
 	// records are not of the very same time.
@@ -156,6 +150,15 @@ func FindSlow(tallies []Tally) (s Slow, ok bool) {
 		s.Cause, s.Ratio = causeOf(grown, i, s.Gap*s.Share*n/s.Steps)
 	}
 	return s, true
+}
+
+// charges are what all workers are charged with together: the seconds, and the rounds.
+func charges(grown []WorkerTally) (seconds, rounds float64) {
+	for i := range grown {
+		seconds += grown[i].BlamedSeconds
+		rounds += grown[i].BlamedRounds
+	}
+	return seconds, rounds
 }
 
 // lastMostOften is the worker that was charged with most rounds.
