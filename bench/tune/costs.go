@@ -2,18 +2,13 @@ package main
 
 import (
 	"cmp"
-	"container/heap"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/paragon-train/paragon/tune"
@@ -132,7 +127,7 @@ func parseCosts(args []string, w io.Writer) (s costSettings, err error) {
 	}
 	s.arms = costArms
 	if *only != "" {
-		s.arms, err = byName("suggester", *only, costArms, func(c contestant) string { return c.name })
+		s.arms, err = byName("suggester", *only, costArms, contestantName)
 	}
 	if s.arms = slices.DeleteFunc(slices.Clone(s.arms), func(c contestant) bool { return c.name == costArms[0].name }); err == nil {
 		// The others are compared with the first.
@@ -159,172 +154,4 @@ func (e *endings) Pop() any {
 	x := (*e)[len(*e)-1]
 	*e = (*e)[:len(*e)-1]
 	return x
-}
-
-// costSearch is one search on a simulated clock. It returns the regrets at costParts of the time,
-// and the number of trials that ended in it.
-func costSearch(p pricedProblem, suggester tune.Suggester, parallel int, s costSettings, seed uint64) ([]float64, int, error) {
-	rng := rand.New(rand.NewPCG(11, 12))
-	mean := 0.0
-	const draws = 300
-	for range draws {
-		x, err := p.Space.Fill(tune.Params{}, func(q tune.Param, _ tune.Params) (any, error) { return q.FromUnit(rng.Float64()), nil })
-		if err != nil {
-			return nil, 0, err
-		}
-		mean += p.minutes(x) / draws
-	}
-	budget := time.Duration(mean * float64(s.trials) / float64(parallel) * float64(time.Minute))
-	var begin time.Time
-	var now time.Duration
-	cfg := tune.Config{Space: p.Space, Metric: "value", Mode: tune.Min, Samples: -1, Seed: seed, Parallel: parallel, Suggester: suggester,
-		Now: func() time.Time { return begin.Add(now) }, Logger: slog.New(slog.DiscardHandler)}
-	if s.deadline {
-		cfg.Deadline = begin.Add(budget)
-	}
-	study, err := tune.NewStudy(cfg)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer study.Close()
-	noise := rand.New(rand.NewPCG(seed, 13))
-	var running endings
-	var regrets []float64
-	best, reported, ended := math.NaN(), math.NaN(), 0
-	done := false
-	for {
-		for len(running) < parallel && !done {
-			t, err := study.TryAsk()
-			if errors.Is(err, tune.ErrDone) || errors.Is(err, tune.ErrWait) {
-				done = errors.Is(err, tune.ErrDone)
-				break
-			}
-			if err != nil {
-				return nil, 0, err
-			}
-			heap.Push(&running, ending{now + time.Duration(p.minutes(t.Params)*float64(time.Minute)), t})
-		}
-		next := time.Duration(math.MaxInt64)
-		if len(running) > 0 {
-			next = running[0].at
-		}
-		for len(regrets) < len(costParts) && float64(next) > costParts[len(regrets)]*float64(budget) {
-			regrets = append(regrets, best-p.Min)
-		}
-		if len(regrets) == len(costParts) {
-			return regrets, ended, nil
-		}
-		e := heap.Pop(&running).(ending)
-		now = e.at
-		value := p.Value(e.trial.Params)
-		shown := value + p.Noise*noise.NormFloat64()
-		if _, err := study.Tell(e.trial.Number, 1, map[string]float64{"value": shown}); err != nil {
-			return nil, 0, err
-		}
-		if err := study.Finish(e.trial.Number, nil); err != nil {
-			return nil, 0, err
-		}
-		ended++
-		if !(reported <= shown) {
-			best, reported = value, shown
-		}
-	}
-}
-
-// runCosts prints the tables.
-func runCosts(args []string, w io.Writer) error {
-	s, err := parseCosts(args, w)
-	if err != nil {
-		return err
-	}
-	type cell struct {
-		arm      string
-		parallel int
-		problem  int
-		seed     int
-	}
-	var cells []cell
-	for _, parallel := range s.parallel {
-		for _, arm := range s.arms {
-			for i := range s.problems {
-				for seed := range s.seeds {
-					cells = append(cells, cell{arm.name, parallel, i, s.firstSeed + seed})
-				}
-			}
-		}
-	}
-	regrets, counts, errs := make(map[cell][]float64), make(map[cell]int), make([]error, len(cells))
-	var mu sync.Mutex
-	slots := make(chan struct{}, s.workers)
-	var all sync.WaitGroup
-	for i, c := range cells {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			arm := s.arms[slices.IndexFunc(s.arms, func(a contestant) bool { return a.name == c.arm })]
-			r, n, err := costSearch(s.problems[c.problem], arm.make(), c.parallel, s, uint64(c.seed))
-			mu.Lock()
-			defer mu.Unlock()
-			regrets[c], counts[c], errs[i] = r, n, err
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "Regret as a part of random's median at the whole time: geometric means over %d functions of the quartiles over %d seeds.\n%s; bench/tune %s\n\n",
-		len(s.problems), s.seeds, machine(), strings.Join(args, " "))
-	for _, kind := range append([]string{""}, pricings...) {
-		fmt.Fprintf(w, "| %s | at once | trials |", cmp.Or(kind, "all"))
-		for _, part := range costParts {
-			fmt.Fprintf(w, " %s of the time | quartiles |", percent(part))
-		}
-		fmt.Fprintf(w, "\n| --- | --- | --- |%s\n", strings.Repeat(" --- | --- |", len(costParts)))
-		for _, parallel := range s.parallel {
-			for _, arm := range s.arms {
-				trials, n := 0, 0
-
-				// The quartiles are sums of logarithms.
-				quartiles := make([][3]float64, len(costParts))
-				for i, p := range s.problems {
-					if kind != "" && p.kind != kind {
-						continue
-					}
-					n++
-					var base []float64
-					values := make([][]float64, len(costParts))
-					for seed := range s.seeds {
-						c := cell{arm.name, parallel, i, s.firstSeed + seed}
-						trials += counts[c]
-						for k, r := range regrets[c] {
-							values[k] = append(values[k], worstOf(r))
-						}
-						c.arm = s.arms[0].name
-						base = append(base, worstOf(regrets[c][len(costParts)-1]))
-					}
-					for k := range costParts {
-						for j, q := range []float64{0.25, 0.5, 0.75} {
-							quartiles[k][j] += math.Log(max(suggesttest.Quantile(values[k], q)/suggesttest.Median(base), 0.01))
-						}
-					}
-				}
-				fmt.Fprintf(w, "| %s | %d | %.0f |", arm.name, parallel, float64(trials)/float64(n*s.seeds))
-				for k := range costParts {
-					part := func(j int) float64 { return math.Exp(quartiles[k][j] / float64(n)) }
-					fmt.Fprintf(w, " %.3f | %.3f, %.3f |", part(1), part(0), part(2))
-				}
-				fmt.Fprintln(w)
-			}
-		}
-		fmt.Fprintln(w)
-	}
-	return nil
-}
-
-// worstOf replaces the regret of a search in which no trial has ended yet.
-func worstOf(r float64) float64 {
-	if math.IsNaN(r) {
-		return 1e6
-	}
-	return r
 }

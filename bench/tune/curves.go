@@ -43,15 +43,27 @@ type curveSettings struct {
 	rules      []stoppingRule
 	suggesters []contestant
 	programs   []peerProgram
-	workers    []int
-	parts      []float64
-	seeds      int
-	first      int
-	searches   int
-	trainings  float64
-	fidelity   bool
-	save       string
-	load       []string
+
+	// workers are the numbers of workers, and parts those of the budget at which the regret is
+	// taken.
+	workers []int
+	parts   []float64
+
+	// Each cell of the tables has so many seeds, from the first on.
+	seeds, first int
+
+	// searches run at a time.
+	searches int
+
+	// trainings is the budget in full trainings.
+	trainings float64
+
+	// fidelity lets trials train anew for more and more of their steps.
+	fidelity bool
+
+	// save is the file for the results, and load has files of further ones.
+	save string
+	load []string
 }
 
 // A curveResult is what one search on learning curves came to.
@@ -90,24 +102,29 @@ func byName[T any](what, list string, all []T, name func(T) string) ([]T, error)
 	return found, nil
 }
 
-func parseCurves(args []string, w io.Writer) (curveSettings, error) {
-	var s curveSettings
-	f := flag.NewFlagSet("tune", flag.ContinueOnError)
-	f.SetOutput(w)
-	set := f.String("curves", "tuning", "problems: tuning, judging, or names of problems, with commas")
-	kinds := f.String("kinds", "", "kinds of problems, with commas; default all")
-	rules := f.String("rules", "none,hyperband,asha,median", "rules that stop trials, with commas")
-	suggesters := f.String("suggesters", "Auto,TPE,random", "suggesters, with commas, or none")
-	workers := f.String("workers", "8", "numbers of workers, with commas")
-	at := f.String("at", "10,25,50,100", "percentages of the budget at which the regret is taken, with commas")
+// curveFlags are the flags whose texts have lists.
+type curveFlags struct {
+	problems, kinds, rules, suggesters, workers, at, load, programRules *string
+}
+
+// addCurveFlags declares the flags. Those without lists go into the settings.
+func addCurveFlags(f *flag.FlagSet, s *curveSettings) curveFlags {
+	lists := curveFlags{
+		problems:     f.String("curves", "tuning", "problems: tuning, judging, or names of problems, with commas"),
+		kinds:        f.String("kinds", "", "kinds of problems, with commas; default all"),
+		rules:        f.String("rules", "none,hyperband,asha,median", "rules that stop trials, with commas"),
+		suggesters:   f.String("suggesters", "Auto,TPE,random", "suggesters, with commas, or none"),
+		workers:      f.String("workers", "8", "numbers of workers, with commas"),
+		at:           f.String("at", "10,25,50,100", "percentages of the budget at which the regret is taken, with commas"),
+		load:         f.String("load", "", "files of results to add to the tables, with commas"),
+		programRules: f.String("program-rules", "none", "rules of the programs, with commas; their names are the program's"),
+	}
 	f.IntVar(&s.seeds, "seeds", 20, "searches of each cell")
 	f.IntVar(&s.first, "first-seed", 0, "seed of the first of them")
 	f.IntVar(&s.searches, "searches", runtime.GOMAXPROCS(0), "searches at a time")
 	f.Float64Var(&s.trainings, "trainings", 100, "the budget in full trainings")
 	f.BoolVar(&s.fidelity, "fidelity", false, "trials train anew for a ninth, a third and all of their steps, as the rule decides; with rule none at once for all")
 	f.StringVar(&s.save, "save", "", "file to write all results to")
-	load := f.String("load", "", "files of results to add to the tables, with commas")
-	programRules := f.String("program-rules", "none", "rules of the programs, with commas; their names are the program's")
 	f.Func("program", "a further suggester with rules of its own, as NAME=COMMAND: a program that speaks the protocol of peer_curves.py", func(text string) error {
 		name, command, ok := strings.Cut(text, "=")
 		if !ok || name == "" || len(strings.Fields(command)) == 0 {
@@ -116,48 +133,34 @@ func parseCurves(args []string, w io.Writer) (curveSettings, error) {
 		s.programs = append(s.programs, peerProgram{name: name, command: strings.Fields(command)})
 		return nil
 	})
+	return lists
+}
+
+func parseCurves(args []string, w io.Writer) (s curveSettings, err error) {
+	f := flag.NewFlagSet("tune", flag.ContinueOnError)
+	f.SetOutput(w)
+	lists := addCurveFlags(f, &s)
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
 	if s.seeds < 1 || s.searches < 1 || s.trainings <= 0 || s.first < 0 {
 		return s, fmt.Errorf("tune: %d seeds from %d, %d searches, %v trainings: want at least 1, 0, 1 and more than 0", s.seeds, s.first, s.searches, s.trainings)
 	}
-	var err error
-	switch *set {
-	case "tuning":
-		s.problems = curvetest.Tuning()
-	case "judging":
-		s.problems = curvetest.Judging()
-	default:
-		s.problems, err = byName("problem", *set, append(curvetest.Tuning(), curvetest.Judging()...), func(p curvetest.Problem) string { return p.Name })
-	}
-	if err != nil {
+	if err := s.chooseProblems(*lists.problems, *lists.kinds); err != nil {
 		return s, err
 	}
-	if *kinds != "" {
-		some, err := byName("kind", *kinds, curvetest.Kinds(), func(k string) string { return k })
-		if err != nil {
-			return s, err
-		}
-		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return !slices.Contains(some, p.Kind) })
-	}
-	if s.rules, err = byName("rule", *rules, stoppingRules, func(r stoppingRule) string { return r.name }); err != nil {
+	if s.rules, err = byName("rule", *lists.rules, stoppingRules, func(r stoppingRule) string { return r.name }); err != nil {
 		return s, err
 	}
-	if *suggesters != "none" {
-		if s.suggesters, err = byName("suggester", *suggesters, contestants, func(c contestant) string { return c.name }); err != nil {
+	if *lists.suggesters != "none" {
+		if s.suggesters, err = byName("suggester", *lists.suggesters, contestants, contestantName); err != nil {
 			return s, err
 		}
 	}
-	if s.fidelity {
-		// Levels are steps. In the kind lengths the same step is another part of each
-		// trial.
-		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return p.Kind == "lengths" })
-	}
-	if s.workers, err = numbers(*workers); err != nil {
+	if s.workers, err = numbers(*lists.workers); err != nil {
 		return s, err
 	}
-	percents, err := numbers(*at)
+	percents, err := numbers(*lists.at)
 	if err != nil {
 		return s, err
 	}
@@ -165,12 +168,39 @@ func parseCurves(args []string, w io.Writer) (curveSettings, error) {
 		s.parts = append(s.parts, float64(p)/100)
 	}
 	for i := range s.programs {
-		s.programs[i].rules = strings.Split(*programRules, ",")
+		s.programs[i].rules = strings.Split(*lists.programRules, ",")
 	}
-	if *load != "" {
-		s.load = strings.Split(*load, ",")
+	if *lists.load != "" {
+		s.load = strings.Split(*lists.load, ",")
 	}
 	return s, nil
+}
+
+// chooseProblems takes a set by its name, or problems by theirs, of some kinds or of all.
+func (s *curveSettings) chooseProblems(names, kinds string) (err error) {
+	switch names {
+	case "tuning":
+		s.problems = curvetest.Tuning()
+	case "judging":
+		s.problems = curvetest.Judging()
+	default:
+		s.problems, err = byName("problem", names, append(curvetest.Tuning(), curvetest.Judging()...), func(p curvetest.Problem) string { return p.Name })
+	}
+	if err != nil {
+		return err
+	}
+	if kinds != "" {
+		some, err := byName("kind", kinds, curvetest.Kinds(), func(k string) string { return k })
+		if err != nil {
+			return err
+		}
+		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return !slices.Contains(some, p.Kind) })
+	}
+	if s.fidelity {
+		// Levels are steps. In the kind lengths the same step is another part of each trial.
+		s.problems = slices.DeleteFunc(s.problems, func(p curvetest.Problem) bool { return p.Kind == "lengths" })
+	}
+	return nil
 }
 
 // levels is the fidelity of a search.
@@ -185,54 +215,67 @@ func (s *curveSettings) levels(p curvetest.Problem, rule stoppingRule) *tune.Fid
 	return f
 }
 
-// A curveJob is one search to run. It closes what it began.
+// A curveJob is one search to run.
 type curveJob struct {
-	result curveResult
-	run    func(r *curveResult) error
+	result  curveResult
+	problem curvetest.Problem
+
+	// start begins the search; run closes it.
+	start func() (curvetest.Search, error)
 }
 
 // jobs are all searches, seeds outermost, so that the first ones are a whole table.
-func (s *curveSettings) jobs() []curveJob {
-	var all []curveJob
+func (s *curveSettings) jobs() (all []curveJob) {
 	for seed := s.first; seed < s.first+s.seeds; seed++ {
 		for _, p := range s.problems {
 			for _, workers := range s.workers {
-				add := func(suggester, rule string, search func() (curvetest.Search, error)) {
-					r := curveResult{Suggester: suggester, Rule: rule, Workers: workers, Problem: p.Name, Kind: p.Kind, Seed: seed, Parts: s.parts}
-					all = append(all, curveJob{r, func(r *curveResult) (err error) {
-						made, err := search()
-						if err != nil {
-							return err
-						}
-						defer func() { err = errors.Join(err, made.Close()) }()
-						o, err := curvetest.Simulate(p, made, curvetest.Config{Workers: workers, Seed: uint64(seed), Trainings: s.trainings, Parts: s.parts})
-						r.Regret, r.Trials, r.Full = o.Regret, o.Trials, o.Full
-						if t, ok := made.(interface {
-							Times() (proposals, verdicts []time.Duration)
-						}); ok {
-							proposals, verdicts := t.Times()
-							r.Proposal, r.ProposalP99 = meanAndP99(proposals)
-							r.Verdict, r.VerdictP99 = meanAndP99(verdicts)
-						}
-						return err
-					}})
-				}
-				for _, c := range s.suggesters {
-					for _, rule := range s.rules {
-						add(c.name, rule.name, func() (curvetest.Search, error) {
-							return curvetest.NewStudySearch(p, curvetest.StudyConfig{Suggester: c.make(), Scheduler: rule.make(p), Workers: workers, Seed: uint64(seed), Fidelity: s.levels(p, rule)})
-						})
-					}
-				}
-				for _, program := range s.programs {
-					for _, rule := range program.rules {
-						add(program.name, rule, func() (curvetest.Search, error) { return program.start(p, rule, workers, uint64(seed)) })
-					}
-				}
+				all = append(all, s.searchesOf(p, workers, seed)...)
 			}
 		}
 	}
 	return all
+}
+
+// searchesOf are the searches of one problem: of every suggester with every rule, and of the
+// programs with rules of their own.
+func (s *curveSettings) searchesOf(p curvetest.Problem, workers, seed int) (list []curveJob) {
+	add := func(suggester, rule string, start func() (curvetest.Search, error)) {
+		r := curveResult{Suggester: suggester, Rule: rule, Workers: workers, Problem: p.Name, Kind: p.Kind, Seed: seed, Parts: s.parts}
+		list = append(list, curveJob{r, p, start})
+	}
+	for _, c := range s.suggesters {
+		for _, rule := range s.rules {
+			add(c.name, rule.name, func() (curvetest.Search, error) {
+				return curvetest.NewStudySearch(p, curvetest.StudyConfig{Suggester: c.make(), Scheduler: rule.make(p), Workers: workers, Seed: uint64(seed), Fidelity: s.levels(p, rule)})
+			})
+		}
+	}
+	for _, program := range s.programs {
+		for _, rule := range program.rules {
+			add(program.name, rule, func() (curvetest.Search, error) { return program.start(p, rule, workers, uint64(seed)) })
+		}
+	}
+	return list
+}
+
+// run makes the search and notes what it came to.
+func (j *curveJob) run(trainings float64) (err error) {
+	r := &j.result
+	search, err := j.start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, search.Close()) }()
+	o, err := curvetest.Simulate(j.problem, search, curvetest.Config{Workers: r.Workers, Seed: uint64(r.Seed), Trainings: trainings, Parts: r.Parts})
+	r.Regret, r.Trials, r.Full = o.Regret, o.Trials, o.Full
+	if t, ok := search.(interface {
+		Times() (proposals, verdicts []time.Duration)
+	}); ok {
+		proposals, verdicts := t.Times()
+		r.Proposal, r.ProposalP99 = meanAndP99(proposals)
+		r.Verdict, r.VerdictP99 = meanAndP99(verdicts)
+	}
+	return err
 }
 
 // meanAndP99 are the mean and the 99th of a hundred of times, in milliseconds.
@@ -272,7 +315,7 @@ func runCurves(args []string, w io.Writer) error {
 		done.Go(func() {
 			defer func() { <-slots }()
 			j := &jobs[i]
-			err := j.run(&j.result)
+			err := j.run(s.trainings)
 			if err == nil {
 				err = saved.add(j.result)
 			}

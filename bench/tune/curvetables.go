@@ -53,6 +53,20 @@ func percent(part float64) string { return fmt.Sprintf("%.0f %%", 100*part) }
 // decisions, and then, for each part, that of each kind.
 func writeCurveTables(w io.Writer, all []curveResult, parts []float64, note string) error {
 	rows, of := curveRows(all)
+	if err := writeRegrets(w, rows, of, parts, note); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		fmt.Fprintln(w)
+		if err := writeKinds(w, rows, of, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeRegrets writes the regret over all problems, with the times of decisions.
+func writeRegrets(w io.Writer, rows []curveRow, of map[curveRow][]curveResult, parts []float64, note string) error {
 	table := metrics.Table{
 		Title:   "Regret in points of accuracy, mean [quartiles] over problems and seeds, at parts of the budget; times in ms",
 		Columns: []string{"workers", "rule", "suggester"},
@@ -83,32 +97,31 @@ func writeCurveTables(w io.Writer, all []curveResult, parts []float64, note stri
 			fmt.Sprintf("%.3f", average(func(r *curveResult) float64 { return r.VerdictP99 })))
 		table.Row(line...)
 	}
-	if _, err := table.WriteTo(w); err != nil {
-		return err
+	_, err := table.WriteTo(w)
+	return err
+}
+
+// writeKinds writes the regret of each kind of problems that some result is of, at a part of the
+// budget.
+func writeKinds(w io.Writer, rows []curveRow, of map[curveRow][]curveResult, part float64) error {
+	table := metrics.Table{
+		Title:   fmt.Sprintf("Regret by kind at %s of the budget, mean [quartiles]", percent(part)),
+		Columns: []string{"workers", "rule", "suggester"},
 	}
-	for _, part := range parts {
-		table := metrics.Table{
-			Title:   fmt.Sprintf("Regret by kind at %s of the budget, mean [quartiles]", percent(part)),
-			Columns: []string{"workers", "rule", "suggester"},
-		}
-		var kinds []string
-		for _, kind := range curvetest.Kinds() {
-			if len(gatherParts(all, part, kind)) > 0 {
-				kinds = append(kinds, kind)
-			}
-		}
-		table.Columns = append(table.Columns, kinds...)
-		for _, row := range rows {
-			line := []any{row.workers, row.rule, row.suggester}
-			for _, kind := range kinds {
-				line = append(line, spread(gatherParts(of[row], part, kind)))
-			}
-			table.Row(line...)
-		}
-		fmt.Fprintln(w)
-		if _, err := table.WriteTo(w); err != nil {
-			return err
+	var kinds []string
+	for _, kind := range curvetest.Kinds() {
+		if slices.ContainsFunc(rows, func(r curveRow) bool { return len(gatherParts(of[r], part, kind)) > 0 }) {
+			kinds = append(kinds, kind)
 		}
 	}
-	return nil
+	table.Columns = append(table.Columns, kinds...)
+	for _, row := range rows {
+		line := []any{row.workers, row.rule, row.suggester}
+		for _, kind := range kinds {
+			line = append(line, spread(gatherParts(of[row], part, kind)))
+		}
+		table.Row(line...)
+	}
+	_, err := table.WriteTo(w)
+	return err
 }

@@ -78,12 +78,15 @@ func borehole(u []float64, z float64) float64 {
 	return z*2*math.Pi*tu*(hu-hl)/(f*(1+rest)) + (1-z)*5*tu*(hu-hl)/(f*(1.5+rest))
 }
 
-// fidelityRules are the rules by which trials go on from level to level. With none all run at the
-// highest one at once.
-var fidelityRules = []struct {
+// A fidelityRule is a scheduler by name, for trials of so many steps at most.
+type fidelityRule struct {
 	name string
 	make func(last int) tune.Scheduler
-}{
+}
+
+// fidelityRules are the rules by which trials go on from level to level. With none all run at the
+// highest one at once.
+var fidelityRules = []fidelityRule{
 	{"none", func(int) tune.Scheduler { return tune.FIFO{} }},
 	{"promotion", func(last int) tune.Scheduler { return &schedule.ASHA{Rule: schedule.Promotion, MaxStep: last} }},
 	{"hyperband", func(last int) tune.Scheduler { return &schedule.Hyperband{MaxStep: last} }},
@@ -191,7 +194,7 @@ func runFidelities(args []string, w io.Writer) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	some, err := byName("suggester", *suggesters, contestants, func(c contestant) string { return c.name })
+	some, err := byName("suggester", *suggesters, contestants, contestantName)
 	if err != nil {
 		return err
 	}
@@ -206,23 +209,10 @@ func runFidelities(args []string, w io.Writer) error {
 		for _, n := range counts {
 			for _, c := range some {
 				for _, rule := range fidelityRules {
-					low := float64(leastLevel)
-					if rule.name == "none" {
-						low = mostLevel
-					}
-					regrets := make([][]float64, len(parts))
-					for seed := range *seeds {
-						one, err := searchLevels(function, tune.Config{Suggester: c.make(), Scheduler: rule.make(mostLevel), Parallel: n, Seed: uint64(seed)}, low, *budget, parts)
-						if err != nil {
-							return err
-						}
-						for i, r := range one {
-							regrets[i] = append(regrets[i], r)
-						}
-					}
-					row := []any{function.name, n, c.name, rule.name}
-					for _, r := range regrets {
-						row = append(row, fmt.Sprintf("%.3g [%.3g %.3g]", suggesttest.Quantile(r, 0.5), suggesttest.Quantile(r, 0.25), suggesttest.Quantile(r, 0.75)))
+					cell := fidelityCell{function, n, c, rule}
+					row, err := cell.row(*seeds, *budget, parts)
+					if err != nil {
+						return err
 					}
 					table.Row(row...)
 				}
@@ -231,4 +221,36 @@ func runFidelities(args []string, w io.Writer) error {
 	}
 	_, err = table.WriteTo(w)
 	return err
+}
+
+// A fidelityCell is searches that differ by their seeds alone.
+type fidelityCell struct {
+	function  faithful
+	workers   int
+	suggester contestant
+	rule      fidelityRule
+}
+
+// row makes the searches, and returns the quartiles of the regrets at parts of the budget.
+func (c *fidelityCell) row(seeds int, budget float64, parts []float64) ([]any, error) {
+	low := float64(leastLevel)
+	if c.rule.name == "none" {
+		low = mostLevel
+	}
+	regrets := make([][]float64, len(parts))
+	for seed := range seeds {
+		cfg := tune.Config{Suggester: c.suggester.make(), Scheduler: c.rule.make(mostLevel), Parallel: c.workers, Seed: uint64(seed)}
+		one, err := searchLevels(c.function, cfg, low, budget, parts)
+		if err != nil {
+			return nil, err
+		}
+		for i, r := range one {
+			regrets[i] = append(regrets[i], r)
+		}
+	}
+	row := []any{c.function.name, c.workers, c.suggester.name, c.rule.name}
+	for _, r := range regrets {
+		row = append(row, fmt.Sprintf("%.3g [%.3g %.3g]", suggesttest.Quantile(r, 0.5), suggesttest.Quantile(r, 0.25), suggesttest.Quantile(r, 0.75)))
+	}
+	return row, nil
 }

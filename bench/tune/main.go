@@ -75,6 +75,8 @@ type contestant struct {
 	make func() tune.Suggester
 }
 
+func contestantName(c contestant) string { return c.name }
+
 var contestants = []contestant{
 	{"random", func() tune.Suggester { return tune.Random{} }},
 	{"Sobol", func() tune.Suggester { return &suggest.Sobol{} }},
@@ -160,17 +162,11 @@ func parse(args []string, w io.Writer) (settings, error) {
 		s.contestants = append(s.contestants, contestants...)
 	case "none":
 	default:
-		for _, name := range strings.Split(*only, ",") {
-			i := slices.IndexFunc(contestants, func(c contestant) bool { return c.name == name })
-			if i < 0 {
-				var names []string
-				for _, c := range contestants {
-					names = append(names, c.name)
-				}
-				return s, fmt.Errorf("tune: suggester %q: want some of %s", name, strings.Join(names, ","))
-			}
-			s.contestants = append(s.contestants, contestants[i])
+		some, err := byName("suggester", *only, contestants, contestantName)
+		if err != nil {
+			return s, err
 		}
+		s.contestants = append(s.contestants, some...)
 	}
 	return s, nil
 }
@@ -248,27 +244,9 @@ func run(args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	todo := s.contestants
-	if !slices.ContainsFunc(todo, func(c contestant) bool { return c.name == "random" }) {
-		// The others are compared with the first.
-		todo = append([]contestant{contestants[0]}, todo...)
-	}
-	var made []regret
-	for _, c := range todo {
-		parallels := s.parallel
-		if c.name == "random" {
-			// More at once have the same draws.
-			parallels = []int{1}
-		}
-		for _, parallel := range parallels {
-			for _, p := range s.problems {
-				r, err := measure(p, c, parallel, s)
-				if err != nil {
-					return err
-				}
-				made = append(made, r...)
-			}
-		}
+	made, err := s.measureAll()
+	if err != nil {
+		return err
 	}
 	if s.save != "" {
 		if err := saveRegrets(s.save, made); err != nil {
@@ -286,6 +264,31 @@ func run(args []string, w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// measureAll makes the searches of all cells. Random search is always among them: the others are
+// compared with it. It runs alone, since more at once have the same draws.
+func (s *settings) measureAll() (made []regret, err error) {
+	todo := s.contestants
+	if !slices.ContainsFunc(todo, func(c contestant) bool { return c.name == "random" }) {
+		todo = append([]contestant{contestants[0]}, todo...)
+	}
+	for _, c := range todo {
+		parallels := s.parallel
+		if c.name == "random" {
+			parallels = []int{1}
+		}
+		for _, parallel := range parallels {
+			for _, p := range s.problems {
+				r, err := measure(p, c, parallel, *s)
+				if err != nil {
+					return nil, err
+				}
+				made = append(made, r...)
+			}
+		}
+	}
+	return made, nil
 }
 
 // measure makes the searches of one cell, several at a time.
