@@ -21,8 +21,25 @@ func parent(ctx context.Context, s settings, chosen []section, out io.Writer) in
 	rep := &report{Command: os.Args, Built: built(), Machine: host, Begun: time.Now().UTC(), Seconds: map[string]float64{}, out: screen, path: s.json, width: width(out), small: s.small}
 	rep.head()
 
-	// missing says why there is no GPU.
-	missing := ""
+	missing := runSections(ctx, s, chosen, rep)
+	for _, r := range bars(rep.Rows, s.small) {
+		rep.add(r)
+	}
+	rep.Whole = true
+	if err := rep.write(); err != nil {
+		fmt.Fprintln(screen, err)
+	}
+	if missing != "" {
+		fmt.Fprintf(screen, "\ngpucheck: no GPU can be used here, so nothing was verified: %s\n", missing)
+		return exitNoGPU
+	}
+	return rep.end()
+}
+
+// runSections runs the chosen sections, each with its share of the time that is left: what earlier
+// ones leave goes to the later ones. The libraries always come first, for they say whether there is
+// a GPU; missing says what there is not.
+func runSections(ctx context.Context, s settings, chosen []section, rep *report) (missing string) {
 	if !chosenHas(chosen, "libraries") {
 		chosen = append([]section{sections[0]}, chosen...)
 	}
@@ -40,7 +57,6 @@ func parent(ctx context.Context, s settings, chosen []section, out io.Writer) in
 		for _, later := range chosen[i:] {
 			rest += later.share
 		}
-		// What earlier sections left goes to the later ones.
 		limit := time.Duration(float64(time.Until(end)) * float64(sec.share) / float64(rest))
 		begun := time.Now()
 		runSection(ctx, s, sec, limit, rep)
@@ -53,18 +69,12 @@ func parent(ctx context.Context, s settings, chosen []section, out io.Writer) in
 			rep.path = ""
 		}
 	}
-	for _, r := range bars(rep.Rows, s.small) {
-		rep.add(r)
-	}
-	rep.Whole = true
-	if err := rep.write(); err != nil {
-		fmt.Fprintln(screen, err)
-	}
-	if missing != "" {
-		fmt.Fprintf(screen, "\ngpucheck: no GPU can be used here, so nothing was verified: %s\n", missing)
-		return exitNoGPU
-	}
-	fmt.Fprintf(screen, "\n%s, in %s\n", rep.summary(), time.Since(rep.Begun).Round(time.Second))
+	return missing
+}
+
+// end prints the summary and once more what is not well, and returns the exit code.
+func (rep *report) end() int {
+	fmt.Fprintf(rep.out, "\n%s, in %s\n", rep.summary(), time.Since(rep.Begun).Round(time.Second))
 	for _, r := range rep.Rows {
 		if r.Status == fail || r.Status == miss {
 			rep.print(r)

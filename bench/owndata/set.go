@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/testing/photos"
 	"github.com/paragon-train/paragon/internal/testing/s3test"
@@ -45,7 +46,8 @@ type set struct {
 	largestFormat int64
 }
 
-// makeSet makes the images, or takes those that the folder has.
+// makeSet makes the images, or takes those that the folder has. What it made before an error is
+// closed.
 func makeSet(c config) (s *set, err error) {
 	s = &set{root: c.dir}
 	if s.root == "" {
@@ -60,63 +62,86 @@ func makeSet(c config) (s *set, err error) {
 		}
 	}()
 	if s.root, err = filepath.Abs(s.root); err != nil {
-		return nil, err
+		return s, err
 	}
-	folder := filepath.Join(s.root, "folder")
 	if _, err := os.Stat(filepath.Join(s.root, "complete")); err != nil {
-		for _, d := range []string{"rec", "tar", "mds", "tfrecord"} {
-			if err := os.MkdirAll(filepath.Join(s.root, d), 0o755); err != nil {
-				return nil, err
-			}
-		}
-		if err := errors.Join(
-			photos.Make(folder, photos.Config{Images: c.images, Classes: c.classes, Seed: 1, Largest: c.largest, Real: c.photos}),
-			photos.Record(filepath.Join(s.root, "rec", "set.rec"), folder),
-			photos.Tars(filepath.Join(s.root, "tar"), folder, shards),
-			photos.List(filepath.Join(s.root, "set.lst"), folder),
-			photos.MDS(filepath.Join(s.root, "mds"), folder, shards),
-			photos.TFRecords(filepath.Join(s.root, "tfrecord"), folder, shards),
-			os.WriteFile(filepath.Join(s.root, "complete"), nil, 0o644),
-		); err != nil {
-			return nil, err
+		if err := s.makeImages(c); err != nil {
+			return s, err
 		}
 	}
-	tars, err := filepath.Glob(filepath.Join(s.root, "tar", "*.tar"))
-	for _, name := range tars {
-		info, statErr := os.Stat(name)
-		if err = errors.Join(err, statErr); err == nil {
-			s.largestFormat += info.Size()
-		}
-	}
-	if err != nil {
-		return nil, err
+	if s.largestFormat, err = tarBytes(filepath.Join(s.root, "tar")); err != nil {
+		return s, err
 	}
 	s.places = []place{{name: "disk", url: func(f format) string { return filepath.Join(s.root, filepath.FromSlash(f.path)) }}}
-	if !buckets {
-		return s, nil
+	if buckets {
+		return s, s.startServer(c.latency)
 	}
-	s.server = s3test.Start()
-	s.server.Latency = c.latency
-	for name, value := range s3test.Environment() {
-		// The jobs that this process starts inherit its environment.
-		if err := os.Setenv(name, value); err != nil {
-			return nil, err
+	return s, nil
+}
+
+// formatFolders are the folders of the formats but for that of single images.
+var formatFolders = []string{"rec", "tar", "mds", "tfrecord"}
+
+// makeImages writes the images in all formats, and then the file complete.
+func (s *set) makeImages(c config) error {
+	for _, d := range formatFolders {
+		if err := os.MkdirAll(filepath.Join(s.root, d), 0o755); err != nil {
+			return err
 		}
 	}
-	for _, d := range []string{"folder", "rec", "tar", "mds", "tfrecord"} {
+	folder := filepath.Join(s.root, "folder")
+	if err := errors.Join(
+		photos.Make(folder, photos.Config{Images: c.images, Classes: c.classes, Seed: 1, Largest: c.largest, Real: c.photos}),
+		photos.Record(filepath.Join(s.root, "rec", "set.rec"), folder),
+		photos.Tars(filepath.Join(s.root, "tar"), folder, shards),
+		photos.List(filepath.Join(s.root, "set.lst"), folder),
+		photos.MDS(filepath.Join(s.root, "mds"), folder, shards),
+		photos.TFRecords(filepath.Join(s.root, "tfrecord"), folder, shards),
+	); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.root, "complete"), nil, 0o644)
+}
+
+// tarBytes is the size of all tar files in a folder.
+func tarBytes(folder string) (total int64, err error) {
+	tars, err := filepath.Glob(filepath.Join(folder, "*.tar"))
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range tars {
+		info, err := os.Stat(name)
+		if err != nil {
+			return 0, err
+		}
+		total += info.Size()
+	}
+	return total, nil
+}
+
+// startServer adds S3 to the places. The jobs that this process starts inherit its environment.
+func (s *set) startServer(latency time.Duration) error {
+	s.server = s3test.Start()
+	s.server.Latency = latency
+	for name, value := range s3test.Environment() {
+		if err := os.Setenv(name, value); err != nil {
+			return err
+		}
+	}
+	for _, d := range append([]string{"folder"}, formatFolders...) {
 		if err := s.server.AddFolder(path.Join("set", d), filepath.Join(s.root, d)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	list, err := os.ReadFile(filepath.Join(s.root, "set.lst"))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.server.Put("set/set.lst", list)
 	s.places = append(s.places, place{
 		name: "S3", url: func(f format) string { return s.server.URL("set/" + f.path) }, sent: func() int64 { return s.server.Counts().Bytes.Load() },
 	})
-	return s, nil
+	return nil
 }
 
 // A source is a format in a place.

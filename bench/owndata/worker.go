@@ -110,41 +110,32 @@ func (s *settings) work() (err error) {
 		URL: s.URL, Open: data.OpenOptions{CacheDir: s.Cache}, Size: s.Size, Classes: s.Classes, Batch: batch, Epochs: s.Epochs, Window: s.Window, Store: kv, Leave: term.Done(), Observers: []worker.Observer{o},
 		Checkpoint: worker.CheckpointConfig{Dir: s.checkpoints(), EverySteps: s.SaveSteps, Resume: resume, Fallback: resume},
 	}
-	end := &ending{}
-	if s.Prints == nil {
-		result, err := phototrain.Train(ctx, r)
-		if errors.Is(err, phototrain.ErrLate) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		end.Hash = result.Hash
-	} else {
-		r.Before = func(ctx context.Context) error {
-			pace := s.Pace
-			if s.Slow > 0 && o.done >= s.Slow {
-				pace *= 30
-			}
-			select {
-			case <-time.After(pace):
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}
-		counts, err := phototrain.Count(ctx, r, s.Prints)
-		if errors.Is(err, phototrain.ErrLate) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for _, n := range counts {
-			end.Lost, end.Doubled, end.Total = end.Lost+max(0, s.Epochs-n), end.Doubled+max(0, n-s.Epochs), end.Total+n
-		}
+	if s.Prints != nil {
+		r.Before = o.pace
+	}
+	end, err := s.train(ctx, r)
+	if errors.Is(err, phototrain.ErrLate) {
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	return o.out.Encode(event{Rank: kv.Rank(), Workers: kv.NumWorkers(), End: end})
+}
+
+// train trains a network, or counts how often each image was used if the prints of the images are
+// known.
+func (s *settings) train(ctx context.Context, r phototrain.Run) (*ending, error) {
+	if s.Prints == nil {
+		result, err := phototrain.Train(ctx, r)
+		return &ending{Hash: result.Hash}, err
+	}
+	counts, err := phototrain.Count(ctx, r, s.Prints)
+	end := &ending{}
+	for _, n := range counts {
+		end.Lost, end.Doubled, end.Total = end.Lost+max(0, s.Epochs-n), end.Doubled+max(0, n-s.Epochs), end.Total+n
+	}
+	return end, err
 }
 
 // An observer tells of each step, and kills its process where that is asked for.
@@ -155,6 +146,20 @@ type observer struct {
 
 	// done counts the steps of the job.
 	done int
+}
+
+// pace lets the steps of a counting job take their time, which is longer from the step Slow on.
+func (o *observer) pace(ctx context.Context) error {
+	pace := o.Pace
+	if o.Slow > 0 && o.done >= o.Slow {
+		pace *= 30
+	}
+	select {
+	case <-time.After(pace):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 func (o *observer) Begin(worker.Run) {}

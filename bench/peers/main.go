@@ -119,11 +119,8 @@ func run(c *cli.Context, busy func() float64) error {
 		processes: c.Int("processes"), turns: c.Int("turns"), seconds: c.Float64("seconds"), limit: c.Duration("start-limit"), budget: c.Duration("budget"),
 		out: io.MultiWriter(c.App.Writer, &saved),
 	}
-	if b.processes < 1 || b.turns < 1 || !(b.seconds >= 0) {
-		return fmt.Errorf("--processes is %d, --turns %d and --seconds %v, want at least 1, 1 and 0", b.processes, b.turns, b.seconds)
-	}
-	if b.budget <= 0 || b.limit <= 0 {
-		return fmt.Errorf("--budget is %v and --start-limit %v, want both above 0", b.budget, b.limit)
+	if err := b.validate(); err != nil {
+		return err
 	}
 	for _, program := range []*string{&b.ours, &b.launch} {
 		if *program, err = filepath.Abs(*program); err != nil {
@@ -146,22 +143,11 @@ func run(c *cli.Context, busy func() float64) error {
 			return errors.New("interrupted")
 		}
 		if err != nil {
-			res.late = processes.Reason(err)
-			var theirs peerError
-			switch {
-			case errors.Is(err, errLate):
-			case errors.As(err, &theirs):
-				res.late = "failed: " + res.late
-				fmt.Fprintf(c.App.ErrWriter, "peers: %v: %v\n", r, err)
-			default:
-				res.late = "failed: " + res.late
-				failed = errors.Join(failed, fmt.Errorf("%v: %w", r, err))
-			}
-			fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", r, res.late)
+			failed = errors.Join(failed, b.noteFailure(c.App.ErrWriter, &res, err))
 		}
 		b.results = append(b.results, res)
 
-		// The table is written after each row, since a run is long.
+		// Results are written after each row, since a run is long.
 		if c.Path("table") != "" {
 			if err := writeTable(c.Path("table"), here, c.String("note"), time.Since(start), b); err != nil {
 				return err
@@ -174,6 +160,34 @@ func run(c *cli.Context, busy func() float64) error {
 		}
 	}
 	return failed
+}
+
+func (b *bench) validate() error {
+	if b.processes < 1 || b.turns < 1 || !(b.seconds >= 0) {
+		return fmt.Errorf("--processes is %d, --turns %d and --seconds %v, want at least 1, 1 and 0", b.processes, b.turns, b.seconds)
+	}
+	if b.budget <= 0 || b.limit <= 0 {
+		return fmt.Errorf("--budget is %v and --start-limit %v, want both above 0", b.budget, b.limit)
+	}
+	return nil
+}
+
+// noteFailure says in the row why it has no ratio. It returns the error if that is one of this
+// program: a late row and a peer that fails are none.
+func (b *bench) noteFailure(errout io.Writer, res *result, err error) (ours error) {
+	res.late = processes.Reason(err)
+	var theirs peerError
+	switch {
+	case errors.Is(err, errLate):
+	case errors.As(err, &theirs):
+		res.late = "failed: " + res.late
+		fmt.Fprintf(errout, "peers: %v: %v\n", res.row, err)
+	default:
+		res.late = "failed: " + res.late
+		ours = fmt.Errorf("%v: %w", res.row, err)
+	}
+	fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", res.row, res.late)
+	return ours
 }
 
 // row measures a row in so much time.

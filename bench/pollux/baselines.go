@@ -116,20 +116,21 @@ type optimus struct{}
 func (optimus) arrive(j *job) { j.batch = j.Batch }
 
 func (o optimus) decide(c *cluster, jobs []*job) ([][]int, error) {
+	replicas, err := o.replicas(c, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return c.place(jobs, replicas), nil
+}
+
+// replicas is how many each job gets.
+func (o optimus) replicas(c *cluster, jobs []*job) ([]int, error) {
 	free := c.nodes * c.slots
 	replicas, gain, left := make([]int, len(jobs)), make([]float64, len(jobs)), make([]float64, len(jobs))
 	for i, j := range jobs {
-		left[i] = 1
-		if last := j.app.Epochs - 1; j.epoch < last {
-			all, err := j.app.Iterations(j.batch, last)
-			if err != nil {
-				return nil, err
-			}
-			done, err := j.app.Iterations(j.batch, j.epoch)
-			if err != nil {
-				return nil, err
-			}
-			left[i] = all - done
+		var err error
+		if left[i], err = o.left(j); err != nil {
+			return nil, err
 		}
 	}
 	next := func(i int) (err error) {
@@ -138,7 +139,7 @@ func (o optimus) decide(c *cluster, jobs []*job) ([][]int, error) {
 	}
 	for i := range jobs {
 		if free == 0 {
-			continue
+			break
 		}
 		replicas[i] = 1
 		free--
@@ -162,7 +163,29 @@ func (o optimus) decide(c *cluster, jobs []*job) ([][]int, error) {
 		}
 		free--
 	}
+	return replicas, nil
+}
 
+// left is the number of steps that a job still has; 1 in its last epoch.
+func (o optimus) left(j *job) (float64, error) {
+	last := j.app.Epochs - 1
+	if j.epoch >= last {
+		return 1, nil
+	}
+	all, err := j.app.Iterations(j.batch, last)
+	if err != nil {
+		return 0, err
+	}
+	done, err := j.app.Iterations(j.batch, j.epoch)
+	if err != nil {
+		return 0, err
+	}
+	return all - done, nil
+}
+
+// place gives jobs their replicas. A job that has as many stays where it is; of the others those
+// with the fewest come first.
+func (c *cluster) place(jobs []*job, replicas []int) [][]int {
 	allocs := make([][]int, len(jobs))
 	order := make([]int, len(jobs))
 	for i, j := range jobs {
@@ -178,7 +201,7 @@ func (o optimus) decide(c *cluster, jobs []*job) ([][]int, error) {
 			allocs[i] = slots.take(replicas[i])
 		}
 	}
-	return allocs, nil
+	return allocs
 }
 
 // gain is how many seconds one more replica saves; 0 where the job may have no more.

@@ -56,33 +56,9 @@ type config struct {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
-	var c config
-	f := flag.NewFlagSet("trainload", flag.ContinueOnError)
-	f.StringVar(&c.data, "data", "", "images, with commas: a folder with one of each class, or a file")
-	f.StringVar(&c.model, "model", "resnet18", "resnet18 or resnet50")
-	f.StringVar(&c.dtype, "dtype", "float32", "float32 or bf16")
-	f.IntVar(&c.width, "width", 0, "channels of the first stage; 0: 64")
-	f.IntVar(&c.size, "image-size", 64, "width and height of what is trained on")
-	f.IntVar(&c.batch, "batch", 32, "images in a step")
-	f.IntVar(&c.steps, "steps", 20, "steps of a turn")
-	f.IntVar(&c.warm, "warm", 5, "steps before them, which fill what is read ahead and are not measured")
-	f.IntVar(&c.turns, "turns", 5, "turns of each")
-	f.IntVar(&c.read, "readers", 0, "goroutines that read; 0: the default")
-	f.DurationVar(&c.latency, "latency", 0, "read from a bucket's stand-in, too, with so much time before the first byte")
-	f.BoolVar(&c.memory, "memory", false, "measure the memory of a process that reads 4, 64 and 1,000 batches ahead, in place of rates")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	if c.data == "" || f.NArg() > 0 || min(c.batch, c.steps, c.warm, c.turns, c.size) < 1 || c.latency < 0 {
-		return errors.New("want --data and numbers of at least 1")
-	}
-	dtype, err := nn.ParseDType(c.dtype)
+	c, dtype, err := parse(args)
 	if err != nil {
-		return fmt.Errorf("--dtype: %w", err)
-	}
-	var ok bool
-	if c.build, ok = map[string]func(*gorgonia.Node, nn.ResNetConfig) *gorgonia.Node{"resnet18": nn.ResNet18, "resnet50": nn.ResNet50}[c.model]; !ok {
-		return fmt.Errorf("--model: got %q, want resnet18 or resnet50", c.model)
+		return err
 	}
 	places, forget, err := c.places(ctx)
 	defer func() { err = errors.Join(err, forget()) }()
@@ -100,15 +76,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if c.memory {
 		return t.measureMemory(ctx, out, places[1])
 	}
-	// A first pass fills the system's page cache, and the bucket's cache on disk.
-	for _, p := range places[1:] {
-		if p.alone, err = c.readAll(ctx, p.images); err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-	}
-
-	// This warms up what computes.
-	if _, err := t.spell(ctx, places[0].images, 0, 0); err != nil {
+	if err := c.warmUp(ctx, t, places); err != nil {
 		return err
 	}
 	for turn := range c.turns {
@@ -122,6 +90,48 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 	}
 	return errors.Join(c.table(out, places)...)
+}
+
+func parse(args []string) (c config, dtype nn.DType, err error) {
+	f := flag.NewFlagSet("trainload", flag.ContinueOnError)
+	f.StringVar(&c.data, "data", "", "images, with commas: a folder with one of each class, or a file")
+	f.StringVar(&c.model, "model", "resnet18", "resnet18 or resnet50")
+	f.StringVar(&c.dtype, "dtype", "float32", "float32 or bf16")
+	f.IntVar(&c.width, "width", 0, "channels of the first stage; 0: 64")
+	f.IntVar(&c.size, "image-size", 64, "width and height of what is trained on")
+	f.IntVar(&c.batch, "batch", 32, "images in a step")
+	f.IntVar(&c.steps, "steps", 20, "steps of a turn")
+	f.IntVar(&c.warm, "warm", 5, "steps before them, which fill what is read ahead and are not measured")
+	f.IntVar(&c.turns, "turns", 5, "turns of each")
+	f.IntVar(&c.read, "readers", 0, "goroutines that read; 0: the default")
+	f.DurationVar(&c.latency, "latency", 0, "read from a bucket's stand-in, too, with so much time before the first byte")
+	f.BoolVar(&c.memory, "memory", false, "measure the memory of a process that reads 4, 64 and 1,000 batches ahead, in place of rates")
+	if err := f.Parse(args); err != nil {
+		return c, 0, err
+	}
+	if c.data == "" || f.NArg() > 0 || min(c.batch, c.steps, c.warm, c.turns, c.size) < 1 || c.latency < 0 {
+		return c, 0, errors.New("want --data and numbers of at least 1")
+	}
+	if dtype, err = nn.ParseDType(c.dtype); err != nil {
+		return c, 0, fmt.Errorf("--dtype: %w", err)
+	}
+	var ok bool
+	if c.build, ok = map[string]func(*gorgonia.Node, nn.ResNetConfig) *gorgonia.Node{"resnet18": nn.ResNet18, "resnet50": nn.ResNet50}[c.model]; !ok {
+		return c, 0, fmt.Errorf("--model: got %q, want resnet18 or resnet50", c.model)
+	}
+	return c, dtype, nil
+}
+
+// warmUp reads all images once, which fills the system's page cache and the bucket's cache on disk,
+// and takes a spell, which warms up what computes.
+func (c *config) warmUp(ctx context.Context, t *training, places []*place) (err error) {
+	for _, p := range places[1:] {
+		if p.alone, err = c.readAll(ctx, p.images); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	_, err = t.spell(ctx, places[0].images, 0, 0)
+	return err
 }
 
 // measureMemory measures what read-ahead takes.

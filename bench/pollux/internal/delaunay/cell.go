@@ -204,22 +204,35 @@ func (d *Interpolator) height(p int) height {
 	return height{0, d.lift[p]}
 }
 
-// split yields the tetrahedra of a cell, given in order.
+// split yields the tetrahedra of a cell, given in order: its last point is the apex of all, and each
+// face without the apex is cut into triangles.
 func (d *Interpolator) split(cell []int) func(yield func([4]int) bool) {
 	return func(yield func([4]int) bool) {
 		apex := cell[len(cell)-1]
-		rest := cell[:len(cell)-1]
-		for i := range rest {
+		for of := range triples(cell[:len(cell)-1]) {
+			face, ok := d.face(cell, of)
+
+			// Several triples name a face: the one of its first three points counts.
+			if !ok || slices.Contains(face, apex) || [3]int(face[:3]) != of {
+				continue
+			}
+			for _, t := range d.triangles(face) {
+				if !yield([4]int{apex, t[0], t[1], t[2]}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// triples yields each three of the points, in their order.
+func triples(points []int) func(yield func([3]int) bool) {
+	return func(yield func([3]int) bool) {
+		for i := range points {
 			for j := range i {
 				for k := range j {
-					face, ok := d.face(cell, [3]int{rest[k], rest[j], rest[i]})
-					if !ok || slices.Contains(face, apex) || [3]int(face[:3]) != [3]int{rest[k], rest[j], rest[i]} {
-						continue
-					}
-					for _, t := range d.triangles(face) {
-						if !yield([4]int{apex, t[0], t[1], t[2]}) {
-							return
-						}
+					if !yield([3]int{points[k], points[j], points[i]}) {
+						return
 					}
 				}
 			}
