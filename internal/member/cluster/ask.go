@@ -11,10 +11,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// askTimeout is how long one attempt may take beyond the wait that the request asks for. A
-// scheduler that works answers within milliseconds.
-const askTimeout = 5 * time.Second
-
 // Declare asks the scheduler for the plan of a key. It fills in Generation and Node.
 func (n *Node) Declare(ctx context.Context, d wire.Declare) (wire.KeyPlan, error) {
 	var plan wire.KeyPlan

@@ -137,6 +137,16 @@ type Config struct {
 	// of missing nodes. Only the scheduler uses it; it may be nil.
 	ExpectedHosts map[Place]string
 
+	Measuring
+
+	// Network is nil for transport.Auto.
+	Network transport.Network
+	// Logger is nil for slog.Default(), or JSON as the environment says (package joblog).
+	Logger *slog.Logger
+}
+
+// Measuring says where a process puts what it measures.
+type Measuring struct {
 	// Recorder takes what the process measures, which its heartbeats carry; nil: Join makes
 	// one, and connections made before are not counted.
 	Recorder *telemetry.Recorder
@@ -146,11 +156,6 @@ type Config struct {
 	// Metrics is the address, host:port, of this process's own endpoint for Prometheus; empty:
 	// none. With port 0 the system chooses one.
 	Metrics string
-
-	// Network is nil for transport.Auto.
-	Network transport.Network
-	// Logger is nil for slog.Default(), or JSON as the environment says (package joblog).
-	Logger *slog.Logger
 }
 
 // Elastic says how a job's membership may change while it runs.

@@ -91,7 +91,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		StartTimeout:      e.duration("PARAGON_START_TIMEOUT"),
 		Joining:           e.flag("PARAGON_JOIN"),
 		State:             getenv("PARAGON_STATE"),
-		Metrics:           getenv("PARAGON_PROCESS_METRICS"),
+		Measuring:         Measuring{Metrics: getenv("PARAGON_PROCESS_METRICS")},
 	}
 	cfg.Elastic, cfg.Role = e.elastic(), e.role()
 	t := e.transport()

@@ -17,18 +17,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-const (
-	// logEvery is the time between log lines about one wait, and before the first.
-	logEvery = 5 * time.Second
-	// watchWait is how long the scheduler holds a Watch without news. A repeat costs one small
-	// frame.
-	watchWait = 20 * time.Second
-	// firstPause is the pause between attempts to reach the scheduler, which doubles up to
-	// longestPause: a restarted scheduler is found this soon, and many nodes do not flood it.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 2 * time.Second
-)
-
 // Join registers with the scheduler and returns when the job is complete: all its workers and
 // servers have registered and the membership has its first generation. While it waits it logs whom
 // for. With Config.Joining in a running job it returns at once, and the node is not yet a member.
@@ -174,15 +162,4 @@ func (n *Node) watch() {
 			n.cfg.Logger.Info("waiting for "+waitingFor(got), joblog.Waiting.With("waiting_for", waitingFor(got)))
 		}
 	}
-}
-
-// pause waits before the next attempt, longer each time.
-func (n *Node) pause(d *time.Duration) {
-	t := time.NewTimer(*d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-n.life.ctx.Done():
-	}
-	*d = min(2**d, longestPause)
 }

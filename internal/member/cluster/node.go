@@ -1,11 +1,9 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/paragon-train/paragon/internal/observe/exposition"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
@@ -14,49 +12,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
-
-// Errors that callers ask for.
-var (
-	// ErrNoJob: the environment describes no job, so a program may run as a job of its own.
-	ErrNoJob = errors.New("no job in the environment")
-	// ErrClosed: Leave or Close ended the node.
-	ErrClosed = errors.New("closed")
-	// ErrFailed: the job failed; the text says why.
-	ErrFailed = errors.New("the job failed")
-	// ErrFinished: all workers are done.
-	ErrFinished = errors.New("the job has finished")
-	// ErrLost: the scheduler has declared the node lost. It is in the error's chain as a
-	// *LostError.
-	ErrLost = errors.New("no longer a member of the job")
-	// ErrRemoved: the node was asked to leave the job. All its steps count, and its process
-	// should end with code 0.
-	ErrRemoved = errors.New("removed from the job")
-	// ErrNeeded: the node may not leave, because the job would not go on without it; the text
-	// says why.
-	ErrNeeded = errors.New("the job cannot go on without this worker")
-	// ErrNoServer: there is no server of this rank (any more).
-	ErrNoServer = errors.New("no such server")
-	// ErrScheduler: the scheduler was unreachable for too long.
-	ErrScheduler = errors.New("scheduler unreachable")
-)
-
-// HowToComeBack tells a person what to do with a process that the job has lost.
-const HowToComeBack = "end this process; to take part again, start a new one with PARAGON_JOIN=1"
-
-// A LostError ends a node that the scheduler has declared lost, for example because its lease
-// expired. It is ErrLost.
-type LostError struct {
-	// Reason is in the scheduler's words.
-	Reason string
-}
-
-// Error also says what to do.
-func (e *LostError) Error() string {
-	return fmt.Sprintf("cluster: %v: %s; %s", ErrLost, e.Reason, HowToComeBack)
-}
-
-// Is makes it ErrLost.
-func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // A Node is a process's membership in a job. Its methods may be called concurrently.
 type Node struct {
@@ -170,37 +125,6 @@ func (n *Node) Close() error {
 		n.closeEndpoint.Do(func() { _ = n.endpoint.Close() })
 	}
 	return err
-}
-
-// Leave tells the scheduler that the node ends, cleanly or (ok false) for a reason that fails the
-// job, and closes the node. It does so even after the job has ended, so that the scheduler need not
-// wait for this node. On a clean leave it tries for up to Config.SchedulerTimeout to reach the
-// scheduler, which would otherwise declare the node lost. If that fails it logs a warning and
-// returns nil, because the node's work is done.
-func (n *Node) Leave(ctx context.Context, ok bool, reason string) error {
-	// No heartbeat may come after the leave, and no spans are taken from a node that has left.
-	n.end(ErrClosed)
-	<-n.traced
-	over := !errors.Is(n.Err(), ErrClosed)
-	limit := 5 * time.Second
-	switch {
-	case over:
-		limit = time.Second
-	case ok:
-		limit = max(limit, n.cfg.SchedulerTimeout)
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	_, err := n.ask(ctx, 0, &wire.Leave{Node: uint64(n.id), OK: ok, Reason: reason, Record: n.record()}, &wire.Ack{}, false)
-	n.Close()
-	if ok && !over && (errors.Is(err, transport.ErrConnection) || errors.Is(err, context.DeadlineExceeded)) {
-		n.cfg.Logger.Warn("the leave request did not reach the scheduler, which will declare this node lost; its acknowledged steps still count", "err", err)
-		return nil
-	}
-	if err != nil && !over && !errors.Is(err, transport.ErrClosed) {
-		return fmt.Errorf("cluster: leave: %w", err)
-	}
-	return nil
 }
 
 // update takes a membership that the scheduler has sent.

@@ -9,9 +9,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// ErrMoved: the placement of shards has changed; a newer membership is about to arrive.
-var ErrMoved = errors.New("the placement of shards has changed")
-
 // Places asks the scheduler where the shards of keys are, beginning with key from. The answer is of
 // one placement.
 func (n *Node) Places(ctx context.Context, from uint64) (wire.Places, error) {

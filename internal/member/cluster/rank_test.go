@@ -20,7 +20,7 @@ import (
 func TestLogHasTheRankOfTheMoment(t *testing.T) {
 	var b bytes.Buffer
 	logger := joblog.New(&b, slog.LevelInfo, joblog.Identity{Role: "worker", Rank: -1})
-	n := newNode(Config{Logger: logger, Trace: trace.NewRecorder(telemetry.NewClock())}, nil)
+	n := newNode(Config{Logger: logger, Measuring: Measuring{Trace: trace.NewRecorder(telemetry.NewClock())}}, nil)
 	n.id = 5
 	defer n.life.cancel()
 	for i, c := range []struct {
@@ -41,7 +41,7 @@ func TestLogHasTheRankOfTheMoment(t *testing.T) {
 
 // A membership that came late, after a newer one, is not believed.
 func TestAMembershipIsReplacedByNewerOnesAlone(t *testing.T) {
-	n := newNode(Config{Logger: slog.New(slog.DiscardHandler), Trace: trace.NewRecorder(telemetry.NewClock())}, nil)
+	n := newNode(Config{Logger: slog.New(slog.DiscardHandler), Measuring: Measuring{Trace: trace.NewRecorder(telemetry.NewClock())}}, nil)
 	n.id = 5
 	defer n.life.cancel()
 	for _, c := range []struct{ revision, generation, want uint64 }{{2, 1, 1}, {2, 7, 1}, {1, 8, 1}, {3, 2, 2}} {
@@ -65,7 +65,7 @@ func TestAMembershipIsReplacedByNewerOnesAlone(t *testing.T) {
 
 // Clients of servers, and of workers that add up on this host, stay while these are members.
 func TestClientsOfMembersStay(t *testing.T) {
-	n := newNode(Config{Logger: slog.New(slog.DiscardHandler), Trace: trace.NewRecorder(telemetry.NewClock())}, nil)
+	n := newNode(Config{Logger: slog.New(slog.DiscardHandler), Measuring: Measuring{Trace: trace.NewRecorder(telemetry.NewClock())}}, nil)
 	n.id = 5
 	defer n.life.cancel()
 	for _, addr := range []string{"s0:1", "s1:1", "w6:1", "w7:1"} {

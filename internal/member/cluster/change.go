@@ -9,10 +9,6 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Joining reports whether the node has joined a running job and is not yet a member of a
-// generation.
-func (n *Node) Joining() bool { return n.members.joining() }
-
 // Pending is the number of the pending membership change, 0 if there is none. It is one atomic
 // load.
 func (n *Node) Pending() uint64 { return n.members.pending.Load() }
@@ -87,16 +83,6 @@ func (n *Node) awaitRevision(ctx context.Context, what string, err error, revisi
 	return nil
 }
 
-// explainRemoval wraps a refusal in ErrRemoved if the node was removed; it returns other errors
-// unchanged.
-func explainRemoval(err error) error {
-	var refusal *transport.Refusal
-	if errors.As(err, &refusal) && refusal.Code == wire.CodeRemoved {
-		return fmt.Errorf("%w: %s", ErrRemoved, refusal.Text)
-	}
-	return err
-}
-
 // ReportLostExamples reports to the scheduler how many examples of a lost worker all shards of this
 // server have. See wire.LostExamples.
 func (n *Node) ReportLostExamples(ctx context.Context, placement uint64, lost NodeID, examples uint64) error {
@@ -105,3 +91,7 @@ func (n *Node) ReportLostExamples(ctx context.Context, placement uint64, lost No
 	}
 	return nil
 }
+
+// Joining reports whether the node has joined a running job and is not yet a member of a
+// generation.
+func (n *Node) Joining() bool { return n.members.joining() }
