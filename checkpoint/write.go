@@ -115,25 +115,44 @@ func measure(tensors []Tensor) (sizes []int64, err error) {
 	return sizes, nil
 }
 
-// encodeHeader returns everything before the data.
+// encodeHeader returns everything before the data: the length of the JSON, and the JSON, padded with
+// spaces to a multiple of 8 bytes.
 func encodeHeader(metadata map[string]string, tensors []Tensor, sizes []int64, sums []uint32) ([]byte, error) {
-	var b bytes.Buffer
-	b.Write(make([]byte, 8))
-	field := func(before byte, name string, value any) error {
-		key, err := json.Marshal(name)
-		if err != nil {
-			return err
-		}
-		text, err := json.Marshal(value)
-		if err != nil {
-			return err
-		}
-		b.WriteByte(before)
-		b.Write(key)
-		b.WriteByte(':')
-		b.Write(text)
-		return nil
+	own, err := withSums(metadata, sums)
+	if err != nil {
+		return nil, err
 	}
+	b := headerWriter{}
+	b.Write(make([]byte, 8))
+	if err := b.field('{', metadataName, own); err != nil {
+		return nil, err
+	}
+	at := int64(0)
+	for i, t := range tensors {
+		shape := t.shape
+		if shape == nil {
+			// A number has no dimension, and its shape is written as [].
+			shape = []int{}
+		}
+		if err := b.field(',', t.name, entry{t.dtype, shape, []int64{at, at + sizes[i]}}); err != nil {
+			return nil, err
+		}
+		at += sizes[i]
+	}
+	b.WriteByte('}')
+	for b.Len()%8 != 0 {
+		b.WriteByte(' ')
+	}
+	header := b.Bytes()
+	if len(header)-8 > MaxHeader {
+		return nil, fmt.Errorf("checkpoint: write header: got %d bytes, want at most %d", len(header)-8, MaxHeader)
+	}
+	binary.LittleEndian.PutUint64(header, uint64(len(header)-8))
+	return sealed(header, headerSums)
+}
+
+// withSums returns the metadata with the tensors' checksums, and room for the header's own.
+func withSums(metadata map[string]string, sums []uint32) (map[string]string, error) {
 	own := maps.Clone(metadata)
 	if own == nil {
 		own = map[string]string{}
@@ -152,30 +171,29 @@ func encodeHeader(metadata map[string]string, tensors []Tensor, sizes []int64, s
 		list.WriteString(" " + sumText(sum))
 	}
 	own[metaSums] = list.String()
-	if err := field('{', metadataName, own); err != nil { // json sorts the keys
-		return nil, err
+	return own, nil
+}
+
+// A headerWriter writes the fields of a JSON object in the order of the calls, which is that of the
+// data. encoding/json would sort the names of a map.
+type headerWriter struct{ bytes.Buffer }
+
+// field writes a byte, which is '{' for the first field and ',' for others, and a field. The names
+// within the value are sorted.
+func (b *headerWriter) field(before byte, name string, value any) error {
+	key, err := json.Marshal(name)
+	if err != nil {
+		return err
 	}
-	at := int64(0)
-	for i, t := range tensors {
-		shape := t.shape
-		if shape == nil {
-			shape = []int{} // a number
-		}
-		if err := field(',', t.name, entry{t.dtype, shape, []int64{at, at + sizes[i]}}); err != nil {
-			return nil, err
-		}
-		at += sizes[i]
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
 	}
-	b.WriteByte('}')
-	for b.Len()%8 != 0 {
-		b.WriteByte(' ')
-	}
-	header := b.Bytes()
-	if len(header)-8 > MaxHeader {
-		return nil, fmt.Errorf("checkpoint: write header: got %d bytes, want at most %d", len(header)-8, MaxHeader)
-	}
-	binary.LittleEndian.PutUint64(header, uint64(len(header)-8))
-	return sealed(header, headerSums)
+	b.WriteByte(before)
+	b.Write(key)
+	b.WriteByte(':')
+	b.Write(text)
+	return nil
 }
 
 // Save writes a safetensors file in place of the one at path, if any. After a

@@ -104,7 +104,38 @@ func (c *AdaptConfig) rule(optimizer string) string {
 
 // validate names the first field that cannot be, alone or with the trainer and feed.
 func (c *AdaptConfig) validate(t *Trainer, feed Feed) error {
-	feeds, isBatchFeed := feed.(BatchFeed)
+	if err := checkAdaptable(t); err != nil {
+		return err
+	}
+	feeds, ok := feed.(BatchFeed)
+	if !ok {
+		return fmt.Errorf("worker: FitConfig.Adapt is set with feed %T, want a worker.BatchFeed: its steps cannot change their size", feed)
+	}
+	if err := c.validateNumbers(); err != nil {
+		return err
+	}
+	if err := c.validateRule(t.cfg.Optimizer.Name, feeds.PerRun()); err != nil {
+		return err
+	}
+	if c.InitialBatch > 0 {
+		if err := c.validateBatches(c.InitialBatch); err != nil {
+			return err
+		}
+	}
+	if err := c.validateLists(); err != nil {
+		return err
+	}
+	for d, program := range t.cfg.Programs {
+		if err := program.CheckExamples(min(1, program.Batch())); err != nil {
+			return fmt.Errorf("worker: FitConfig.Adapt needs a program that takes batches of fewer examples: device %d: %w", d, err)
+		}
+	}
+	return nil
+}
+
+// checkAdaptable returns an error unless a trainer's global batch may follow the noise of its
+// gradients: the noise must be that of each step, and the servers must scale the rate.
+func checkAdaptable(t *Trainer) error {
 	compression := t.cfg.Compression.Type
 	switch {
 	case t.async():
@@ -117,8 +148,13 @@ func (c *AdaptConfig) validate(t *Trainer, feed Feed) error {
 		return fmt.Errorf("worker: FitConfig.Adapt is set with Config.Compression %s, want none, fp16 or bf16: it sends parts of a gradient some steps later, so the noise of a step cannot be measured", compression)
 	case t.cfg.Optimizer.Reduction == optim.Sum:
 		return fmt.Errorf("worker: FitConfig.Adapt is set with Config.Optimizer.Reduction %q, want %q: the learning rate is scaled for the mean over a batch", optim.Sum, optim.Mean)
-	case !isBatchFeed:
-		return fmt.Errorf("worker: FitConfig.Adapt is set with feed %T, want a worker.BatchFeed: its steps cannot change their size", feed)
+	}
+	return nil
+}
+
+// validateNumbers checks the fields that are numbers, each by itself.
+func (c *AdaptConfig) validateNumbers() error {
+	switch {
 	case c.InitialBatch < 0 || c.InitialBatch > maxPerStep:
 		return fmt.Errorf("worker: AdaptConfig.InitialBatch is %d, want 1 to %d, or 0 for what the programs take", c.InitialBatch, maxPerStep)
 	case c.MaxBatch > maxPerStep:
@@ -128,22 +164,27 @@ func (c *AdaptConfig) validate(t *Trainer, feed Feed) error {
 	case !(c.Smoothing >= 0 && c.Smoothing < 1):
 		return fmt.Errorf("worker: AdaptConfig.Smoothing is %v, want at least 0 and below 1", c.Smoothing)
 	}
+	return nil
+}
+
+// validateRule checks the rule of an optimizer, with an initial batch of perRun examples by default.
+func (c *AdaptConfig) validateRule(optimizer string, perRun int) error {
 	initial := c.InitialBatch
 	if initial == 0 {
-		initial = max(1, feeds.PerRun())
+		initial = max(1, perRun)
 	}
-	rule := c.rule(t.cfg.Optimizer.Name)
+	rule := c.rule(optimizer)
 	if err := adapt.ValidateRule(rule, adapt.Progress{Examples: 1, InitialBatch: initial, WarmupEpochs: c.WarmupEpochs}); err != nil {
 		return fmt.Errorf("worker: AdaptConfig.Rule: %w", err)
 	}
 	if c.WarmupEpochs != 0 && rule != "legw" {
 		return fmt.Errorf("worker: AdaptConfig.WarmupEpochs is %v with rule %s, want 0: only legw has a warm-up of its own", c.WarmupEpochs, rule)
 	}
-	if c.InitialBatch > 0 {
-		if err := c.validateBatches(c.InitialBatch); err != nil {
-			return err
-		}
-	}
+	return nil
+}
+
+// validateLists checks Groups and Decisions.
+func (c *AdaptConfig) validateLists() error {
 	for i, pattern := range c.Groups {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return fmt.Errorf("worker: AdaptConfig.Groups[%d] is %q: %w", i, pattern, err)
@@ -152,11 +193,6 @@ func (c *AdaptConfig) validate(t *Trainer, feed Feed) error {
 	for i, d := range c.Decisions {
 		if i > 0 && d.Step <= c.Decisions[i-1].Step || d.LocalBatch < 1 || d.LocalBatch > maxLocalBatch || d.Accumulation < 0 || d.Accumulation > maxAccumulation {
 			return fmt.Errorf("worker: AdaptConfig.Decisions[%d] is %+v, want a step above that of the one before, a local batch of 1 to %d and an accumulation of 0 to %d", i, d, maxLocalBatch, maxAccumulation)
-		}
-	}
-	for d, program := range t.cfg.Programs {
-		if err := program.CheckExamples(min(1, program.Batch())); err != nil {
-			return fmt.Errorf("worker: FitConfig.Adapt needs a program that takes batches of fewer examples: device %d: %w", d, err)
 		}
 	}
 	return nil

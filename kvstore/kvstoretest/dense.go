@@ -332,17 +332,7 @@ func misuse(w *Worker) {
 	w.is("a row before", kv.PushRows(ctx, rows, []int64{-1}, small[:1]), kvstore.ErrSize)
 	w.is("too few values for the rows", kv.PushRows(ctx, rows, []int64{0, 1}, small[:1]), kvstore.ErrSize)
 	w.is("init of no rows", kv.InitRows(ctx, w.key("none"), 0, 1, nil), kvstore.ErrSize)
-	// what could not be saved: safetensors files have names in JSON, one of which is theirs
-	for name, text := range map[string]string{"": "empty name", "__metadata__": "__metadata__", "a\xff": "UTF-8", strings.Repeat("x", 1025): "1025 bytes"} {
-		for kind, err := range map[string]error{
-			"init": kv.Init(ctx, name, small), "init average": kv.InitAverage(ctx, name, small), "init rows": kv.InitRows(ctx, name, 2, 1, nil),
-			"init table": kv.InitTable(ctx, name, kvstore.Table{RowLen: 1}),
-		} {
-			if err == nil || !strings.Contains(err.Error(), text) {
-				w.failf("%s of %.20q: got error %v, want one with %q", kind, name, err, text)
-			}
-		}
-	}
+	w.badNames()
 	w.is("shape of no key", kv.SetShape("nobody", 1), kvstore.ErrUnknownKey)
 	w.is("shape of rows", kv.SetShape(rows, 2, 1), kvstore.ErrUnsupported)
 	for _, shape := range [][]int{{3}, {2, 2}, {}, {-1, -2}, {0}, {1 << 62, 1 << 62, 2}} {
@@ -356,16 +346,36 @@ func misuse(w *Worker) {
 			w.failf("compression %+v: got no error", c)
 		}
 	}
-	// what was refused has changed nothing
+	// What was refused has changed nothing.
 	w.all(key, w.pulled(key, 2), 2)
-	// another size on another worker: the one that comes second is told
+	w.otherSize()
+}
+
+// badNames makes keys that could not be saved: safetensors files have names in JSON, one of which is
+// theirs.
+func (w *Worker) badNames() {
+	ctx, kv, small := w.Ctx, w.Store, make([]float32, 2)
+	for name, text := range map[string]string{"": "empty name", "__metadata__": "__metadata__", "a\xff": "UTF-8", strings.Repeat("x", 1025): "1025 bytes"} {
+		for kind, err := range map[string]error{
+			"init": kv.Init(ctx, name, small), "init average": kv.InitAverage(ctx, name, small), "init rows": kv.InitRows(ctx, name, 2, 1, nil),
+			"init table": kv.InitTable(ctx, name, kvstore.Table{RowLen: 1}),
+		} {
+			if err == nil || !strings.Contains(err.Error(), text) {
+				w.failf("%s of %.20q: got error %v, want one with %q", kind, name, err, text)
+			}
+		}
+	}
+}
+
+// otherSize makes a key of another size on another worker: the one that comes second is told.
+func (w *Worker) otherSize() {
 	bad := w.key("of two sizes")
 	if w.r == 0 {
 		w.init(bad, make([]float32, 2))
 	}
 	w.barrier()
 	if w.r != 0 {
-		err := kv.Init(ctx, bad, make([]float32, 3))
+		err := w.Store.Init(w.Ctx, bad, make([]float32, 3))
 		w.is("init with another size", err, kvstore.ErrSize)
 		if !strings.Contains(err.Error(), bad) {
 			w.failf("init with another size: got %q, want the key named", err)

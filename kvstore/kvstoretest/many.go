@@ -59,7 +59,14 @@ func manyKeys(w *Worker) {
 	w.pushMany(entries)
 	check(entries, 1)
 
-	// What is wrong with any is said of each, and nothing is sent.
+	w.wrongEntries(entries)
+	w.ok(w.Store.PushPullMany(w.Ctx, entries))
+	check(entries, 1)
+}
+
+// wrongEntries calls with entries of which some are wrong: what is wrong with any is said of each,
+// and nothing is sent.
+func (w *Worker) wrongEntries(entries []kvstore.Entry) {
 	wrong := slices.Clone(entries)
 	wrong[1].Key = w.key("none")
 	wrong[2].Grads = [][]float32{make([]float32, 99)}
@@ -87,8 +94,6 @@ func manyKeys(w *Worker) {
 	if len(failed) != 5 {
 		w.failf("wrong entries: got %d errors, want 5: %v", len(failed), err)
 	}
-	w.ok(w.Store.PushPullMany(w.Ctx, entries))
-	check(entries, 1)
 }
 
 // pushMany pushes what entries say, and pulls what became of it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 
@@ -135,19 +136,11 @@ func normsOfGradients(w *Worker) {
 			gradient := func(rank int) []float32 { return normal(100*round+rank, size) }
 			want := w.expected(gradient)
 			want.Rounds = uint64(round + 1)
-			if w.n == 1 {
-				switch round {
-				case 1:
-					sum := normal(0, size)
-					for i, v := range gradient(0) {
-						sum[i] += v
-					}
-					both := 2 * weightOf(0)
-					want = kvstore.Norms{Rounds: 2, Count: 2, Biased: true, Examples: both,
-						MeanSqr: (squares(normal(0, size)) + squares(gradient(0))) / weightOf(0) / both, SqrMean: squares(sum) / both / both}
-				default:
-					want = kvstore.Norms{}
-				}
+			switch {
+			case w.n == 1 && round == 1:
+				want = normsOfTwoRounds(normal(0, size), gradient(0))
+			case w.n == 1:
+				want = kvstore.Norms{}
 			}
 			if round == 1 {
 				w.ok(w.Store.Step(measured).Push(w.Ctx, key, gradient(w.r)))
@@ -178,6 +171,17 @@ func normsOfGradients(w *Worker) {
 	w.ok(w.Store.InitRows(w.Ctx, rows, 4, 1, nil))
 	w.is("measured push of rows", w.Store.Step(measured).PushRows(w.Ctx, rows, []int64{1}, fill(1, 1)), kvstore.ErrUnsupported)
 	w.pushRows(rows, []int64{1}, fill(1, 1))
+}
+
+// normsOfTwoRounds are those of one worker's gradients of two rounds, each of weightOf(0) examples.
+func normsOfTwoRounds(first, second []float32) kvstore.Norms {
+	sum := slices.Clone(first)
+	for i, v := range second {
+		sum[i] += v
+	}
+	both := 2 * weightOf(0)
+	return kvstore.Norms{Rounds: 2, Count: 2, Biased: true, Examples: both,
+		MeanSqr: (squares(first) + squares(second)) / weightOf(0) / both, SqrMean: squares(sum) / both / both}
 }
 
 // Every worker has summed three micro-batches, and says what their norms were.

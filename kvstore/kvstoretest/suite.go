@@ -91,17 +91,20 @@ func Run(t *testing.T, h Harness) {
 	}
 	for _, kind := range h.Types {
 		for _, n := range h.Workers {
-			t.Run(fmt.Sprintf("%s/workers=%d", kind, n), func(t *testing.T) {
-				for _, group := range grouped(Cases(), kind, n) {
-					if !h.Brief || group[0].Group != "" {
-						runGroup(t, h, kind, n, group)
-					}
-				}
-				if kind != "dist_async" && (!h.Brief || len(h.Servers) > 0) {
-					runJobs(t, h, kind, n)
-				}
-			})
+			t.Run(fmt.Sprintf("%s/workers=%d", kind, n), func(t *testing.T) { runType(t, h, kind, n) })
 		}
+	}
+}
+
+// runType runs the suite for one type of store and number of workers.
+func runType(t *testing.T, h Harness, kind string, n int) {
+	for _, group := range grouped(Cases(), kind, n) {
+		if !h.Brief || group[0].Group != "" {
+			runGroup(t, h, kind, n, group)
+		}
+	}
+	if kind != "dist_async" && (!h.Brief || len(h.Servers) > 0) {
+		runJobs(t, h, kind, n)
 	}
 }
 
