@@ -48,6 +48,7 @@ func (l *ledger) applyEvent(e *Event, all bool) error {
 	return nil
 }
 
+// foldReport applies a report of the log, whose decision must be the one that is made now.
 func (l *ledger) foldReport(e *Event) error {
 	if err := l.record(e); err != nil {
 		return err
@@ -73,6 +74,7 @@ func said(b []byte) string {
 	return string(b[len(`,"decision":`):])
 }
 
+// foldEnd applies an end of the log, which must have the outcome that it would have now.
 func (l *ledger) foldEnd(e *Event) error {
 	t := l.view.Trial(e.Trial)
 	if t == nil {

@@ -44,6 +44,7 @@ func (l *ledger) next() (Event, error) {
 	return Event{}, ErrWait
 }
 
+// again is the start of a further attempt of a trial, from the checkpoint that it is to go on from.
 func (l *ledger) again(t *Trial, rule string) Event {
 	e := Event{Kind: EventStart, Trial: t.Number, Attempt: t.Attempts + 1, Donor: t.run.restore.Trial, Restore: t.run.restore.Step, RestoreOf: t.run.restore.Attempt, Rule: rule}
 	if t.run.changed {

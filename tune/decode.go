@@ -28,6 +28,8 @@ func scanEvent(d *jsonline.Scanner) (Event, error) {
 	return e, nil
 }
 
+// scanFields reads what the event's kind has, and nothing else. It is the mirror of appendEvent's
+// switch.
 func scanFields(d *jsonline.Scanner, e *Event) {
 	switch e.Kind {
 	case EventStudy:
@@ -75,6 +77,7 @@ func scanFields(d *jsonline.Scanner, e *Event) {
 	}
 }
 
+// scanOf reads which attempt an event is of.
 func scanOf(d *jsonline.Scanner, e *Event) {
 	d.Want(`,"trial":`)
 	e.Trial = d.Int()
@@ -82,6 +85,8 @@ func scanOf(d *jsonline.Scanner, e *Event) {
 	e.Attempt = d.Int()
 }
 
+// scanStart reads a start. Only the first of a trial has an origin, by which it is told from the
+// others.
 func scanStart(d *jsonline.Scanner, e *Event) {
 	scanOf(d, e)
 	if e.Origin = Origin(d.Text(`,"origin":`)); e.Origin != "" {
@@ -106,6 +111,7 @@ func scanStart(d *jsonline.Scanner, e *Event) {
 	e.Location = d.Text(`,"location":`)
 }
 
+// scanHeader reads the header of a study.
 func scanHeader(d *jsonline.Scanner) *Header {
 	h := &Header{}
 	d.Want(`,"version":`)
@@ -136,6 +142,7 @@ func scanHeader(d *jsonline.Scanner) *Header {
 	return h
 }
 
+// scanMetrics reads the metrics of a report, which are sorted.
 func scanMetrics(d *jsonline.Scanner) Metrics {
 	d.Want(`,"metrics":{`)
 	m := make(Metrics, 0, 2)
@@ -153,6 +160,7 @@ func scanMetrics(d *jsonline.Scanner) Metrics {
 	return m
 }
 
+// scanDecision reads a decision; none is Go.
 func scanDecision(d *jsonline.Scanner) Decision {
 	x := Go()
 	if !d.Has(`,"decision":{"action":`) {
@@ -200,6 +208,7 @@ func scanDecision(d *jsonline.Scanner) Decision {
 	return x
 }
 
+// scanDonor reads what an exploit takes over.
 func scanDonor(d *jsonline.Scanner, a Action) (int, Params) {
 	if a != Exploit {
 		return 0, Params{}

@@ -16,6 +16,7 @@ func (e *DivergedError) Error() string {
 	return fmt.Sprintf("event %d: got %s in the log, want %s by the current configuration", e.Seq, e.Got, e.Want)
 }
 
+// isDiverged says whether an error is from a log that differs from what is recomputed.
 func isDiverged(err error) bool {
 	_, ok := errors.AsType[*DivergedError](err)
 	return ok

@@ -54,6 +54,7 @@ type division struct {
 	placed map[int]int
 }
 
+// newDivision is one by which no decision was made yet.
 func newDivision(a Allocator, r Scaler) *division {
 	return &division{allocator: a, scaler: r, due: make(chan struct{}, 1), pulses: make(map[int]attemptPulse), placed: make(map[int]int)}
 }

@@ -191,6 +191,7 @@ func (s Spec) Check(value any) (any, error) {
 	return x, nil
 }
 
+// formatValues writes values for a message.
 func formatValues(values []any) string {
 	b := []byte{}
 	for i, v := range values {

@@ -66,11 +66,13 @@ func appendEvent(b []byte, e *Event) []byte {
 	return logfile.AppendSum(b, from)
 }
 
+// appendOf writes which attempt an event is of.
 func appendOf(b []byte, e *Event) []byte {
 	b = jsonline.AppendInt(b, `,"trial":`, e.Trial)
 	return jsonline.AppendInt(b, `,"attempt":`, e.Attempt)
 }
 
+// appendStart writes a start, with parameters if they are new or have changed.
 func appendStart(b []byte, e *Event) []byte {
 	b = appendOf(b, e)
 	if e.New {
@@ -88,6 +90,7 @@ func appendStart(b []byte, e *Event) []byte {
 	return jsonline.AppendText(b, `,"location":`, e.Location)
 }
 
+// appendHeader writes the header of a study.
 func appendHeader(b []byte, h *Header) []byte {
 	b = jsonline.AppendInt(b, `,"version":`, h.Version)
 	b = append(b, `,"name":`...)
@@ -111,6 +114,7 @@ func appendHeader(b []byte, h *Header) []byte {
 	return jsonline.AppendTexts(b, `,"constraints":`, h.Constraints)
 }
 
+// appendRules writes nothing for nil: logs of older versions have no rules.
 func appendRules(b []byte, r *Rules) []byte {
 	if r == nil {
 		return b
@@ -118,6 +122,7 @@ func appendRules(b []byte, r *Rules) []byte {
 	return r.appendJSON(append(b, `,"rules":`...))
 }
 
+// appendMetrics writes the metrics of a report.
 func appendMetrics(b []byte, m Metrics) []byte {
 	b = append(b, `,"metrics":{`...)
 	for i, x := range m {
@@ -173,6 +178,7 @@ func appendDecision(b []byte, d *Decision) []byte {
 	return append(b, '}')
 }
 
+// appendDonor writes what an exploit takes over, and nothing for other actions.
 func appendDonor(b []byte, a Action, donor int, p Params) []byte {
 	if a != Exploit {
 		return b

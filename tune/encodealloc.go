@@ -36,6 +36,7 @@ func appendAllocation(b []byte, e *Event) []byte {
 	return appendShares(append(b, ']'), e.Shares)
 }
 
+// appendShares writes what was decided for each job.
 func appendShares(b []byte, shares []jobs.Share) []byte {
 	b = append(b, `,"shares":[`...)
 	for i, x := range shares {
@@ -65,6 +66,8 @@ func appendPlacement(b []byte, p jobs.Placement) []byte {
 	return append(b, '}')
 }
 
+// scanAllocation reads the fields of an EventAllocate. There is a share for each job, in their
+// order.
 func scanAllocation(d *jsonline.Scanner, e *Event) {
 	e.Rule = d.Text(`,"rule":`)
 	d.Want(`,"nodes":[`)
@@ -122,6 +125,7 @@ func scanAllocation(d *jsonline.Scanner, e *Event) {
 	}
 }
 
+// scanPlacement reads what appendPlacement wrote, if it is next.
 func scanPlacement(d *jsonline.Scanner) (p jobs.Placement) {
 	if !d.Has(`,"on":{`) {
 		return nil

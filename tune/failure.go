@@ -43,6 +43,7 @@ type Retries struct {
 // unreachableRetries bounds what hosts cost a trial that come and go, and never let it begin.
 const unreachableRetries = 100
 
+// budget is how often a trial is tried again after failures of a class.
 func (r Retries) budget(class Failure) int {
 	n := 0
 	switch class {
@@ -68,12 +69,15 @@ type TrialError struct {
 	Err   error
 }
 
+// Error is the class with the error.
 func (e *TrialError) Error() string {
 	if e.Err == nil {
 		return string(e.Class)
 	}
 	return string(e.Class) + ": " + e.Err.Error()
 }
+
+// Unwrap returns Err.
 func (e *TrialError) Unwrap() error { return e.Err }
 
 // Fail gives an error of a trainable or a Runner a class. Fail of nil is nil.

@@ -52,6 +52,7 @@ func percentage(p float64) string {
 	return strconv.FormatFloat(100*p, 'f', 0, 64) + " %"
 }
 
+// appendJSON writes the forecast as a field of a decision.
 func (f *Forecast) appendJSON(b []byte) []byte {
 	b = jsonline.AppendInt(b, `,"forecast":{"step":`, f.Step)
 	for _, x := range []struct {

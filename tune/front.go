@@ -42,6 +42,8 @@ func Ranked(v View, t *Trial) (r Report, ok bool) {
 	return Report{}, false
 }
 
+// sameBits compares to the bit: a value is looked for that was copied, and a NaN is not equal to
+// itself.
 func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 // Front is the Pareto front: the feasible trials with values that no other one's dominate. A trial

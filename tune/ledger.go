@@ -20,6 +20,7 @@ type ledger struct {
 	hash    decisionHash
 }
 
+// newLedger is the ledger of a study that has not begun, by a valid config.
 func newLedger(cfg *Config) (*ledger, error) {
 	v, err := newStandings(cfg)
 	if err != nil {

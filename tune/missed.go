@@ -53,6 +53,7 @@ func missed(trials history, s *stops, total int) string {
 	return deadline + ": " + strings.Join(parts, "; ")
 }
 
+// were is the verb for n things.
 func were(n int) string {
 	if n == 1 {
 		return "was"

@@ -178,6 +178,7 @@ func (s *Study) elapsed() time.Duration { return s.rec.clock.elapsed() }
 // that were running when the study last ended are the first that Ask returns.
 func NewStudy(cfg Config) (*Study, error) { return newStudy(cfg, vfs.OS{}) }
 
+// newStudy is NewStudy whose log is on fsys.
 func newStudy(cfg Config, fsys vfs.FS) (_ *Study, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -40,6 +40,7 @@ type axis struct {
 	when []string
 }
 
+// newAxis is the axis of a parameter before any parameter of its name was added.
 func newAxis(q Param) *axis {
 	return &axis{SearchParam: page.SearchParam{Name: q.Name, Kind: string(q.Kind), Low: page.Precise(math.Inf(1)), High: page.Precise(math.Inf(-1)), Whole: true}, numbers: true}
 }

@@ -121,6 +121,8 @@ func Range(low, high, step int) []any {
 	return values
 }
 
+// fail keeps the first thing that is wrong with a parameter. Space.Validate returns it: options are
+// written in a chain, which has no place for an error.
 func (p Param) fail(format string, args ...any) Param {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
@@ -239,6 +241,7 @@ func equalNumbers(a, b any) bool {
 	return ok && also && x == y
 }
 
+// number is a value as a number. ok is false for texts and bools.
 func number(v any) (float64, bool) {
 	switch n := v.(type) {
 	case float64:

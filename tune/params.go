@@ -21,6 +21,7 @@ type Params struct {
 	list []pair
 }
 
+// A pair is a parameter: its value is a float64, int64, bool or string.
 type pair struct {
 	name  string
 	value any
@@ -107,6 +108,7 @@ func normal(value any) (any, error) {
 	}
 }
 
+// validName says what is wrong with the name of a parameter.
 func validName(name string) error {
 	if name == "" {
 		return fmt.Errorf("tune: a parameter has no name")
@@ -181,6 +183,7 @@ func (p Params) with(name string, value any) Params {
 	return Params{append(list, pair{name, value})}
 }
 
+// must is the value of a parameter. It panics if there is none.
 func (p Params) must(name, want string) any {
 	v, ok := p.Get(name)
 	if !ok {
@@ -189,6 +192,7 @@ func (p Params) must(name, want string) any {
 	return v
 }
 
+// wrong is the text of a panic: what a parameter is, and what the program took it for.
 func (p Params) wrong(name, want string, value any) string {
 	return fmt.Sprintf("tune: parameter %q is %s, of type %s, but was read as %s", name, formatValue(value), typeName(value), want)
 }
@@ -238,6 +242,7 @@ func (p Params) Equal(q Params) bool {
 	return slices.EqualFunc(p.list, q.list, func(a, b pair) bool { return a.name == b.name && sameValue(a.value, b.value) })
 }
 
+// sameValue compares two values to the bit. An integer is never the same as a float.
 func sameValue(a, b any) bool {
 	x, ok := a.(float64)
 	if y, also := b.(float64); ok && also {
@@ -256,6 +261,7 @@ func (p Params) Format(f fmt.State, _ rune) {
 	}
 }
 
+// formatValue is a value for a message.
 func formatValue(value any) string {
 	switch v := value.(type) {
 	case float64:
@@ -270,6 +276,7 @@ func formatValue(value any) string {
 	}
 }
 
+// typeName is a value's type for a message.
 func typeName(value any) string {
 	switch value.(type) {
 	case float64:

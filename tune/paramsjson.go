@@ -16,6 +16,7 @@ import (
 // MarshalJSON writes one object, names in their order.
 func (p Params) MarshalJSON() ([]byte, error) { return p.appendJSON(nil), nil }
 
+// appendJSON is MarshalJSON into a buffer.
 func (p Params) appendJSON(b []byte) []byte {
 	b = append(b, '{')
 	for i, q := range p.list {
@@ -79,6 +80,7 @@ func (p *Params) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// wantDelim reads a bracket.
 func wantDelim(d *json.Decoder, want json.Delim) error {
 	t, err := d.Token()
 	if err != nil {
@@ -90,6 +92,7 @@ func wantDelim(d *json.Decoder, want json.Delim) error {
 	return nil
 }
 
+// readObject reads the rest of an object, whose names begin with prefix, behind those in list.
 func readObject(d *json.Decoder, prefix string, list []pair) ([]pair, error) {
 	if strings.Count(prefix, ".") > 32 {
 		return nil, fmt.Errorf("%s: objects nested more than 32 deep", prefix)
@@ -130,6 +133,7 @@ func readObject(d *json.Decoder, prefix string, list []pair) ([]pair, error) {
 	return list, err
 }
 
+// parseToken is the value of a parameter; null and lists are none.
 func parseToken(t json.Token) (any, error) {
 	switch v := t.(type) {
 	case json.Number:
@@ -141,6 +145,7 @@ func parseToken(t json.Token) (any, error) {
 	}
 }
 
+// parseNumber takes a number without a point and without an exponent for an integer.
 func parseNumber(s string) (any, error) {
 	if !strings.ContainsAny(s, ".eE") {
 		n, err := strconv.ParseInt(s, 10, 64)
@@ -156,6 +161,7 @@ func parseNumber(s string) (any, error) {
 	return f, nil
 }
 
+// scanParams reads what appendJSON wrote.
 func scanParams(d *jsonline.Scanner) Params {
 	var list []pair
 	d.Want("{")
@@ -173,6 +179,7 @@ func scanParams(d *jsonline.Scanner) Params {
 	return Params{list}
 }
 
+// scanValue reads what appendValue wrote.
 func scanValue(d *jsonline.Scanner) any {
 	if !d.More() {
 		d.Fail("want a value")

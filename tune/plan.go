@@ -20,6 +20,7 @@ type plan struct {
 	total int
 }
 
+// A part is a point or the defaults: what is fixed, and where it is from.
 type part struct {
 	fixed  Params
 	origin Origin
@@ -49,6 +50,7 @@ func newPlan(c *Config) (*plan, error) {
 	return p, nil
 }
 
+// add adds a part behind those that are there.
 func (p *plan) add(x part) {
 	p.first = append(p.first, p.first[len(p.parts)]+gridSize(p.space, x.fixed))
 	p.parts = append(p.parts, x)

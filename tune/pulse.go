@@ -26,6 +26,7 @@ type heardOf struct {
 	told time.Time
 }
 
+// newPulse is the pulse of an attempt that begins now.
 func newPulse() *pulse {
 	return &pulse{beats: make(chan struct{}, 1), heardOf: heardOf{heard: time.Now(), step: -1}}
 }

@@ -30,6 +30,8 @@ type recorder struct {
 	onEvent func(*Event)
 }
 
+// newRecorder makes the recorder of a study by a valid config. Its journal and audience are set
+// when the study is opened.
 func newRecorder(cfg *Config, l *ledger) *recorder {
 	r := &recorder{study: cfg.Name, l: l, clock: studyClock{now: time.Now}, end: studyEnd{over: make(chan struct{}), phase: studyOpen},
 		changed: make(chan struct{}), onEvent: func(*Event) {}}

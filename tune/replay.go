@@ -39,6 +39,7 @@ func Replay(path string, cfg Config, known ...any) (Replayed, error) {
 	return replay(vfs.OS{}, path, cfg, known...)
 }
 
+// replay is Replay of a file on fsys.
 func replay(fsys vfs.FS, path string, cfg Config, known ...any) (Replayed, error) {
 	if err := cfg.Validate(); err != nil {
 		return Replayed{}, err

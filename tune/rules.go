@@ -76,6 +76,7 @@ func (r *Rules) key() string {
 	return string(same.appendJSON(nil))
 }
 
+// appendJSON writes the rules as one object.
 func (r *Rules) appendJSON(b []byte) []byte {
 	text, err := json.Marshal(r)
 	// Rules are from ruletext or were read, so they are JSON.

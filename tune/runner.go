@@ -63,8 +63,10 @@ type Runner interface {
 // failure of class UserCode.
 func InProcess(f Trainable) Runner { return inProcess{f} }
 
+// inProcess is the Runner that InProcess returns.
 type inProcess struct{ f Trainable }
 
+// Run implements Runner.
 func (p inProcess) Run(ctx context.Context, a Attempt, r *Reporter) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

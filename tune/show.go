@@ -95,6 +95,7 @@ func CurvePanel(v View) metrics.Panel {
 	return p
 }
 
+// curve is the trial's values over its steps, without those that are not finite.
 func (t *Trial) curve(name string, faint bool) metrics.Series {
 	s := metrics.Series{Name: name, Faint: faint}
 	for _, r := range t.Reports {

@@ -26,6 +26,7 @@ func (s Space) Validate() error {
 	return errors.Join(all...)
 }
 
+// validate says what is wrong with parameter i, by itself and by those before it.
 func (s Space) validate(i int) error {
 	p := s[i]
 	if p.err != nil {
@@ -55,6 +56,8 @@ func (s Space) validate(i int) error {
 	return nil
 }
 
+// disjoint says whether two parameters may have one name: a trial never has both, since they are
+// there for different values of one parent.
 func disjoint(a, b Spec) bool {
 	if a.Parent == "" || a.Parent != b.Parent {
 		return false
@@ -64,6 +67,7 @@ func disjoint(a, b Spec) bool {
 	})
 }
 
+// validateParent says what is wrong with the condition of a parameter that follows these.
 func (s Space) validateParent(p Spec) error {
 	found := false
 	for _, q := range s {
@@ -86,6 +90,7 @@ func (s Space) validateParent(p Spec) error {
 	return nil
 }
 
+// validate says what is wrong with a parameter by itself.
 func (s Spec) validate() error {
 	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	switch s.Kind {
@@ -186,6 +191,7 @@ func (s Space) Fill(fixed Params, propose func(p Param, before Params) (any, err
 	return full, nil
 }
 
+// names are the names of all parameters, each once.
 func (s Space) names() []string {
 	var names []string
 	for _, p := range s {

@@ -136,6 +136,7 @@ func snake(name string) string {
 	return b.String()
 }
 
+// paramOf is the parameter of a field, by its tag.
 func paramOf(name string, f reflect.Value, tag string) (Param, error) {
 	kind, log := Kind(""), false
 	var args []string
@@ -177,6 +178,7 @@ func paramOf(name string, f reflect.Value, tag string) (Param, error) {
 	return p.withOptions(f, options)
 }
 
+// ofKind is a parameter of a kind, with the values of its tag as those of the field.
 func ofKind(kind Kind, name string, f reflect.Value, args []string) (Param, error) {
 	switch kind {
 	case KindBool:
@@ -224,6 +226,7 @@ func ofKind(kind Kind, name string, f reflect.Value, args []string) (Param, erro
 	}
 }
 
+// withOptions adds the options of a tag.
 func (p Param) withOptions(f reflect.Value, options map[string]string) (Param, error) {
 	if s, ok := options["q"]; ok {
 		q, err := strconv.ParseFloat(s, 64)
@@ -317,6 +320,7 @@ func (p Params) Decode(v any) error {
 	return nil
 }
 
+// set sets a field to a value of its parameter. It is an error if the field cannot hold it.
 func set(f reflect.Value, value any) error {
 	fits := true
 	switch x := value.(type) {

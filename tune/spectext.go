@@ -11,6 +11,8 @@ import (
 // String describes a parameter in full, but for the function of a derived one.
 func (s Spec) String() string { return s.line() }
 
+// line is the parameter in the header of a log. It has all that decides about proposals, so that a
+// study with another space is not resumed.
 func (s Spec) line() string {
 	b := fmt.Appendf(nil, "%s %q", s.Kind, s.Name)
 	switch s.Kind {
@@ -37,6 +39,7 @@ func (s Spec) line() string {
 	return string(b)
 }
 
+// formatAll writes values as scanValues reads them.
 func formatAll(values []any) string {
 	b := []byte{'['}
 	for i, v := range values {

@@ -39,6 +39,7 @@ type Study struct {
 // the attempt to run. It returns ErrDone when there are no more.
 func (s *Study) Ask(ctx context.Context) (Trial, error) { return s.ask(ctx, "") }
 
+// ask is Ask of a trial that runs at a location.
 func (s *Study) ask(ctx context.Context, location string) (Trial, error) {
 	t, seq, err := s.startable(ctx, location)
 	if err != nil {

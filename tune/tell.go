@@ -145,6 +145,7 @@ func (s *Study) Interrupt(trial int) error {
 	return s.finish(trial, 0, Interrupted, nil)
 }
 
+// finish ends an attempt, 0: the one that runs. It does nothing for one that was given up before.
 func (s *Study) finish(number, attempt int, outcome Outcome, cause error) error {
 	s.rec.mu.Lock()
 	defer s.rec.mu.Unlock()

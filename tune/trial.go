@@ -189,6 +189,7 @@ func (t *Trial) AtStep(step int) (Report, bool) {
 	return t.Reports[i], true
 }
 
+// find is the index of a step's report, or the one at which it would be.
 func (t *Trial) find(step int) (int, bool) {
 	return slices.BinarySearchFunc(t.Reports, step, func(r Report, step int) int { return r.Step - step })
 }

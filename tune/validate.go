@@ -23,6 +23,7 @@ func (e *FieldError) Unwrap() error { return e.Err }
 // fieldErrors gathers what is wrong with the fields of a Config.
 type fieldErrors []error
 
+// bad adds what is wrong with a field.
 func (f *fieldErrors) bad(field, format string, args ...any) {
 	*f = append(*f, &FieldError{field, fmt.Errorf(format, args...)})
 }

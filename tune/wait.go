@@ -90,6 +90,7 @@ func (w *wait) late(now heardOf) {
 // is not set.
 const noticeAfter = 10 * time.Minute
 
+// stepName is the newest step of an attempt for a message; -1: it has not reported.
 func stepName(step int) string {
 	if step < 0 {
 		return "its start"

@@ -38,6 +38,7 @@ func newAxis(space tune.Space, trials []*tune.Trial, name string) (axis, bool) {
 	}
 	p, _ := space.Param(name)
 	if len(p.Values) > 0 && len(p.Values) <= maxCategories {
+		// The space's own values stand in its order, also those that no trial had.
 		words = words[:0]
 		for _, value := range p.Values {
 			words = append(words, valueText(value))
@@ -85,6 +86,7 @@ func categories(words []string) axis {
 	return a
 }
 
+// floatOf is a value as a number. ok is false for texts and bools.
 func floatOf(value any) (float64, bool) {
 	switch x := value.(type) {
 	case float64:

@@ -45,6 +45,7 @@ type trialColumns struct {
 	jobs bool
 }
 
+// newTrialColumns are the columns that the trials so far need.
 func newTrialColumns(v tune.View) *trialColumns {
 	trials := slices.Collect(v.Trials())
 	return &trialColumns{view: v, params: paramNames(v.Space(), trials), others: allMetrics(v.Metric(), trials), front: onFront(v), jobs: elastic(trials)}

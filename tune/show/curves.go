@@ -39,8 +39,11 @@ func progressPanel(v tune.View) metrics.Panel {
 		case n == 0:
 			best.X, best.Y = append(best.X, p.at), append(best.Y, p.value)
 		case v.Score(p.value) > v.Score(best.Y[n-1]):
+			// The best value stays until the moment at which a better one comes: the
+			// line has steps.
 			best.X, best.Y = append(best.X, p.at, p.at), append(best.Y, best.Y[n-1], p.value)
 		case i == len(points)-1:
+			// The line goes on to the last report.
 			best.X, best.Y = append(best.X, p.at), append(best.Y, best.Y[n-1])
 		}
 	}
@@ -79,6 +82,7 @@ func ranking(v tune.View) []*tune.Trial {
 	return ranked
 }
 
+// steps are those of a trial's reports.
 func steps(t *tune.Trial) []float64 {
 	x := make([]float64, len(t.Reports))
 	for i, r := range t.Reports {
@@ -87,6 +91,7 @@ func steps(t *tune.Trial) []float64 {
 	return x
 }
 
+// values are those of a trial's reports, NaN where one has none.
 func values(t *tune.Trial) []float64 {
 	y := make([]float64, len(t.Reports))
 	for i, r := range t.Reports {

@@ -34,7 +34,8 @@ import (
 type Files struct {
 	dir string
 	// now is the time by which event files are named.
-	now  func() time.Time
+	now func() time.Time
+	// open has the files of trials with an attempt under way.
 	open map[int]*files
 	tb   tensorBoard
 	err  error
@@ -95,6 +96,8 @@ func (f *Files) Close(v tune.View) error {
 	return f.err
 }
 
+// summary writes the table of all trials. It is made anew as a whole, so a search that is resumed
+// leaves no half of one.
 func (f *Files) summary(v tune.View) error {
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		return fmt.Errorf("show: %w", err)
@@ -105,6 +108,7 @@ func (f *Files) summary(v tune.View) error {
 // folder is a trial's.
 func (f *Files) folder(t *tune.Trial) string { return filepath.Join(f.dir, "trials", t.Name()) }
 
+// start opens the files of an attempt. A further attempt continues those of the ones before it.
 func (f *Files) start(v tune.View, t *tune.Trial, e tune.Event) error {
 	if err := f.tb.search(f, v, nil); err != nil {
 		return err
@@ -135,10 +139,12 @@ func (f *Files) start(v tune.View, t *tune.Trial, e tune.Event) error {
 	return err
 }
 
+// appendTo opens a file to write behind what it has.
 func appendTo(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 }
 
+// report writes a report into all files of its trial.
 func (f *Files) report(v tune.View, t *tune.Trial, e tune.Event) error {
 	o := f.open[t.Number]
 	if o == nil || o.events == nil {

@@ -67,6 +67,8 @@ func goalColumns(v tune.View) []string {
 func goalCells(v tune.View, t *tune.Trial, front map[int]bool) []any {
 	var cells []any
 	values := v.Values(t)
+	// Below the highest fidelity a trial is not ranked, but has a value that a person wants to
+	// see.
 	if last, ok := t.Last(); ok && values == nil && v.Fidelity() != nil {
 		values = []float64{last.Value}
 	}

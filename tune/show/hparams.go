@@ -25,6 +25,7 @@ func hparams(v tune.View) []metrics.HParam {
 	return list
 }
 
+// hparamOf is one parameter of the space.
 func hparamOf(v tune.View, s tune.Spec) metrics.HParam {
 	h := metrics.HParam{Name: s.Name, Kind: metrics.HParamNumber, Low: math.Inf(-1), High: math.Inf(1)}
 	switch s.Kind {

@@ -15,6 +15,8 @@ import (
 	"github.com/paragon-train/paragon/tune"
 )
 
+// The page is one file with its style and its script in it: it can be sent to someone.
+//
 //go:embed report.html
 var reportHTML string
 
@@ -64,6 +66,7 @@ type report struct {
 	Others, Jobs       []string
 }
 
+// A reportTrial is a trial as a row of the page: texts as they are shown, and "" for nothing.
 type reportTrial struct {
 	Number      int
 	Name, State string
@@ -187,6 +190,7 @@ func rounded(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
+// row is a trial with a text for each of the report's columns; "" is nothing.
 func (r *report) row(v tune.View, t *tune.Trial, front map[int]bool) reportTrial {
 	row := reportTrial{
 		Number: t.Number, Name: t.Name(), State: string(t.State), Location: t.Location, Rule: t.Reason(),

@@ -15,6 +15,7 @@ type parallel struct {
 	Lines                      []line
 }
 
+// A parallelAxis is one of the axes, which are vertical lines.
 type parallelAxis struct {
 	X    float64
 	Name string
@@ -27,6 +28,8 @@ type parallelAxis struct {
 func newParallel(v tune.View, ranked []*tune.Trial, params []string, bold int) parallel {
 	const between, margin = 150.0, 70.0
 	p := parallel{Height: 340, Top: 34, Bottom: 310}
+	// A column places a trial on its axis, from 0 to 1; ok is false if the trial has no value
+	// there.
 	type column struct {
 		x     float64
 		place func(t *tune.Trial) (float64, bool)
@@ -64,6 +67,7 @@ func newParallel(v tune.View, ranked []*tune.Trial, params []string, bold int) p
 		s := newScale(low, high, 0, 1, false)
 		add(o.Metric, s.ticks(), func(t *tune.Trial) (float64, bool) { return s.at(v.Values(t)[k]), true })
 	}
+	// The best are drawn last, so that they are on top.
 	for i := len(ranked) - 1; i >= 0; i-- {
 		t := ranked[i]
 		var path strings.Builder

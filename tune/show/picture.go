@@ -14,14 +14,16 @@ import (
 type picture struct {
 	Title, X, Y   string
 	Width, Height float64
-	Left, Bottom  float64 // the frame's
-	Right, Top    float64
-	XTicks        []tick
-	YTicks        []tick
-	Lines         []line
-	Points        []dot
+	// Left, Bottom, Right and Top are those of the frame around the data.
+	Left, Bottom float64
+	Right, Top   float64
+	XTicks       []tick
+	YTicks       []tick
+	Lines        []line
+	Points       []dot
 }
 
+// A line is a curve with all that belongs to it. Paths are SVG's.
 type line struct {
 	Path, Colour, Name string
 	Faint              bool
@@ -35,13 +37,16 @@ type line struct {
 	Running     bool
 }
 
+// A dot is a point with the text that the pointer shows at it.
 type dot struct {
 	X, Y         float64
 	Colour, Name string
 }
 
+// frameWidth and frameHeight are the size of a picture on the page.
 const frameWidth, frameHeight = 560.0, 320.0
 
+// newPicture is a picture without scales, whose frame leaves room for the ticks and the title.
 func newPicture(title, x, y string) picture {
 	return picture{Title: title, X: x, Y: y, Width: frameWidth, Height: frameHeight,
 		Left: 62, Right: frameWidth - 14, Top: 30, Bottom: frameHeight - 44}
@@ -49,6 +54,7 @@ func newPicture(title, x, y string) picture {
 
 // frame gives the picture its scales and ticks.
 func (p *picture) frame(lowX, highX, lowY, highY float64, logX bool) (x, y scale) {
+	// The best and the worst value must not lie on the frame.
 	room := (highY - lowY) * 0.04
 	x = newScale(lowX, highX, p.Left+6, p.Right-6, logX)
 	y = newScale(lowY-room, highY+room, p.Bottom, p.Top, false)
@@ -56,6 +62,8 @@ func (p *picture) frame(lowX, highX, lowY, highY float64, logX bool) (x, y scale
 	return x, y
 }
 
+// path leads through the points. It begins anew behind one that is not finite, so that a diverged
+// trial has a gap and not a line to the edge.
 func path(x, y scale, xs, ys []float64) string {
 	var b strings.Builder
 	move := true
@@ -145,6 +153,7 @@ func (p *picture) extend(l *line, t *tune.Trial, x, y scale) {
 	if f == nil || !isFinite(f.Mean) || math.IsNaN(f.Low+f.High) {
 		return
 	}
+	// The band may be far wider than the frame, which it must not leave.
 	within := func(value float64) float64 { return min(max(y.at(value), p.Top), p.Bottom) }
 	to := x.at(float64(f.Step))
 	l.Ahead = fmt.Sprintf("M%.1f %.1fL%.1f %.1f", fromX, fromY, to, within(f.Mean))

@@ -7,6 +7,7 @@ import (
 	"strconv"
 )
 
+// A tick is a labelled place on a scale or an axis.
 type tick struct {
 	At    float64
 	Text  string
@@ -19,6 +20,8 @@ type scale struct {
 	log                 bool
 }
 
+// newScale maps low to from and high to to. It is logarithmic only where all numbers are above 0,
+// and has some room where they are all equal: a scale of no width would divide by zero.
 func newScale(low, high, from, to float64, log bool) scale {
 	if log && low > 0 {
 		low, high = math.Log(low), math.Log(high)
@@ -32,6 +35,7 @@ func newScale(low, high, from, to float64, log bool) scale {
 	return scale{low, high, from, to, log}
 }
 
+// at is where a number is on the page.
 func (s scale) at(x float64) float64 {
 	if s.log {
 		x = math.Log(x)
@@ -44,6 +48,7 @@ func (s scale) ticks() []tick {
 	var list []tick
 	if s.log {
 		for e := math.Floor(s.low / math.Ln10); e <= math.Ceil(s.high/math.Ln10); e++ {
+			// The tolerance keeps the bounds' own powers, whose logarithms are rounded.
 			if at := e * math.Ln10; at >= s.low-1e-9 && at <= s.high+1e-9 {
 				list = append(list, s.tick(math.Pow(10, e)))
 			}
@@ -51,6 +56,7 @@ func (s scale) ticks() []tick {
 		if len(list) >= 2 {
 			return list
 		}
+		// Within one power of ten the bounds say more than a single tick.
 		return []tick{s.tick(math.Exp(s.low)), s.tick(math.Exp(s.high))}
 	}
 	step := math.Pow(10, math.Floor(math.Log10((s.high-s.low)/4)))
@@ -66,6 +72,7 @@ func (s scale) ticks() []tick {
 	return list
 }
 
+// tick is the one at a number.
 func (s scale) tick(x float64) tick { return tick{s.at(x), short(x), x} }
 
 // wholeTicks are the ticks at whole numbers: there is no half step.

@@ -37,6 +37,7 @@ type Status struct {
 	out io.Writer
 	// terminal is the size of the terminal; 0, 0: out is none.
 	terminal func() (columns, rows int)
+	// interval is the least time between two drawings of the table.
 	interval time.Duration
 
 	// elapsed is the search's time by its last event.
@@ -75,6 +76,7 @@ func NewLines(out io.Writer) *Status {
 	return newStatus(out, func() (int, int) { return 0, 0 })
 }
 
+// newStatus shows on out. Where terminal has no columns it shows lines.
 func newStatus(out io.Writer, terminal func() (int, int)) *Status {
 	return &Status{out: out, terminal: terminal, interval: 500 * time.Millisecond, value: math.NaN(), best: -1}
 }
@@ -231,6 +233,7 @@ func (s *Status) abandoned(v tune.View, e tune.Event) string {
 	return fmt.Sprintf("%s: not continued: %s", strings.Join(names, ", "), e.Rule)
 }
 
+// title is the study's name, or a word in its place.
 func (s *Status) title() string {
 	if s.Name == "" {
 		return "study"

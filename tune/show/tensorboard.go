@@ -49,6 +49,7 @@ func (b *tensorBoard) search(f *Files, v tune.View, others tune.Metrics) error {
 	if err := os.MkdirAll(f.dir, 0o755); err != nil {
 		return err
 	}
+	// The new file is written before the old one goes: TensorBoard may read at any time.
 	old, err := eventFiles(f.dir, searchFile)
 	if err != nil {
 		return err
@@ -139,6 +140,7 @@ func (b *tensorBoard) endAll(f *Files, v tune.View) error {
 	return errors.Join(errs...)
 }
 
+// remove removes files, which may be gone already.
 func remove(files []string) error {
 	for _, file := range files {
 		if err := os.Remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {

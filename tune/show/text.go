@@ -18,6 +18,7 @@ func number(x float64) any {
 	return x
 }
 
+// seconds is a time for a Table: nil if there is none.
 func seconds(d time.Duration) any {
 	if d == 0 {
 		return nil
@@ -41,6 +42,7 @@ func paramText(p tune.Params) string {
 	return b.String()
 }
 
+// valueText is a value for a person: five digits of a float, a text in quotes.
 func valueText(value any) string {
 	switch x := value.(type) {
 	case float64:
@@ -60,6 +62,7 @@ func cell(value any) any {
 	return value
 }
 
+// firstLine is a text's first line, with a mark if more lines follow.
 func firstLine(s string) string {
 	line, _, cut := strings.Cut(s, "\n")
 	if cut {

@@ -34,6 +34,7 @@ func Why(w io.Writer, events []tune.Event, trial int) error {
 type explainer struct {
 	trial  int
 	metric string
+	// trials counts all trials of the log.
 	trials int
 	// value has by trial its newest value.
 	value map[int]float64
@@ -43,13 +44,17 @@ type explainer struct {
 	has jobs.Placement
 	// fixed says why its replicas cannot change; "": they can.
 	fixed string
+	// lines are what was said so far; nil: the trial has not started.
 	lines []string
 }
 
+// say adds a line with the time of an event.
 func (x *explainer) say(e tune.Event, format string, args ...any) {
 	x.lines = append(x.lines, fmt.Sprintf("%10s  ", e.At.Round(time.Millisecond))+fmt.Sprintf(format, args...))
 }
 
+// event takes the next event of the log. Those of other trials count for what a decision compared
+// the trial with.
 func (x *explainer) event(e tune.Event) {
 	switch e.Kind {
 	case tune.EventStudy:
@@ -91,6 +96,7 @@ func (x *explainer) event(e tune.Event) {
 	}
 }
 
+// start tells of an attempt: where it runs, and where its parameters are from.
 func (x *explainer) start(e tune.Event) {
 	x.has = nil
 	where := ""
@@ -114,6 +120,7 @@ func (x *explainer) start(e tune.Event) {
 	x.say(e, "attempt %d started%s%s%s", e.Attempt, where, continuation(e), because)
 }
 
+// report tells what was decided about a report, or by one about the trial.
 func (x *explainer) report(e tune.Event) {
 	metric := x.metric
 	if metric == "" && len(e.Metrics) == 1 {
@@ -152,6 +159,7 @@ func (x *explainer) report(e tune.Event) {
 	x.say(e, "%s: %s%s%s", told, action, because(d.Reason()), x.against(d, e.Step))
 }
 
+// because is a rule in brackets, or nothing.
 func because(rule string) string {
 	if rule == "" {
 		return ""
@@ -201,6 +209,7 @@ func (x *explainer) against(d tune.Decision, step int) string {
 	return b.String()
 }
 
+// end tells how an attempt ended, and whether another one follows.
 func (x *explainer) end(e tune.Event) {
 	text := fmt.Sprintf("attempt %d %s", e.Attempt, e.Outcome)
 	if e.Outcome == tune.Obeyed {

@@ -18,6 +18,7 @@ type command struct {
 	text string
 }
 
+// read implements selfReader.
 func (c *command) read(r *reader, n *yaml.Node, field string) {
 	if n.Kind == yaml.ScalarNode {
 		r.scalar(n, field, settable(&c.text))
@@ -74,6 +75,7 @@ func (c command) names(s tune.Space) []string {
 	return slices.DeleteFunc(c.holes(), func(name string) bool { return isOwn(name, s) })
 }
 
+// isOwn says whether a name is one of ownNames, and no parameter.
 func isOwn(name string, s tune.Space) bool {
 	_, param := s.Param(name)
 	return slices.Contains(ownNames, name) && !param
@@ -145,6 +147,7 @@ func (f filler) get(name string) (value string, ok bool) {
 func (c command) fill(s tune.Space, a tune.Attempt, flags bool) []string {
 	words, p := c.words(), filler{s, a}
 	var more []string
+	// A command that names no parameter gets all of them as flags.
 	if len(c.names(s)) == 0 && flags {
 		for name, v := range a.Params.All() {
 			more = append(more, fmt.Sprintf("--%s=%s", name, text(v)))
@@ -180,6 +183,8 @@ func absent(word string, p filler) bool {
 	})
 }
 
+// replace fills in a word. In a text for the shell a value is quoted if the shell would take it for
+// anything but one word.
 func replace(word string, p filler, shell bool) string {
 	return hole.ReplaceAllStringFunc(word, func(h string) string {
 		if h == "{{" || h == "}}" {

@@ -29,6 +29,7 @@ func continues(s tune.Scheduler) string {
 	return ""
 }
 
+// firstThatContinues is continues of the first of several schedulers of which it is not "".
 func firstThatContinues(all []tune.Scheduler) string {
 	for _, s := range all {
 		if name := continues(s); name != "" {

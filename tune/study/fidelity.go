@@ -12,6 +12,7 @@ import (
 // fidelity is tune.Fidelity, if the file has one.
 type fidelity struct{ *tune.Fidelity }
 
+// read implements selfReader.
 func (f *fidelity) read(r *reader, n *yaml.Node, field string) {
 	f.Fidelity = new(tune.Fidelity)
 	r.fill(n, field, settable(f.Fidelity))

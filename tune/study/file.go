@@ -86,11 +86,13 @@ type resources struct {
 	StartTimeout time.Duration
 }
 
+// retries are how often a trial is tried again, by the class of its failure.
 type retries struct{ UserCode, OutOfMemory, NodeLost, Silent int }
 
 // A flagsSetting distinguishes false from a missing field.
 type flagsSetting struct{ off bool }
 
+// read implements selfReader.
 func (f *flagsSetting) read(r *reader, n *yaml.Node, field string) {
 	on := true
 	r.scalar(n, field, settable(&on))

@@ -12,6 +12,7 @@ import (
 // objectives are several metrics with their modes: {accuracy: max, latency: min}.
 type objectives []tune.Objective
 
+// read implements selfReader.
 func (o *objectives) read(r *reader, n *yaml.Node, field string) {
 	for _, e := range r.entries(n, field) {
 		mode, err := tune.ParseMode(e.value.Value)
@@ -26,6 +27,7 @@ func (o *objectives) read(r *reader, n *yaml.Node, field string) {
 // A constraint is a text: latency <= 20.
 type constraint tune.Constraint
 
+// read implements selfReader.
 func (c *constraint) read(r *reader, n *yaml.Node, field string) {
 	for _, sign := range []string{"<=", ">="} {
 		metric, bound, ok := strings.Cut(n.Value, sign)

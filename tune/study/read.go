@@ -29,6 +29,8 @@ type reader struct {
 	levels bool
 }
 
+// bad takes note of a mistake in a field, at the line of a node. Reading goes on, so that one run
+// tells all mistakes of a file.
 func (r *reader) bad(n *yaml.Node, field, format string, args ...any) {
 	r.faulty[topField.FindString(field)] = true
 	r.errs = append(r.errs, fmt.Errorf("%s line %d: %s: %s", r.file, n.Line, field, fmt.Sprintf(format, args...)))
@@ -103,6 +105,7 @@ func entryOf(mapping *yaml.Node, name string) (key, value *yaml.Node) {
 // topField is the first word of a field's path.
 var topField = regexp.MustCompile(`^[^.\[]*`)
 
+// err joins all mistakes; nil: there is none.
 func (r *reader) err() error { return errors.Join(r.errs...) }
 
 // follow is the node that an alias stands for.
@@ -166,6 +169,7 @@ func (r *reader) entries(n *yaml.Node, field string) []entry {
 	return all
 }
 
+// join is the path of a field within another; "" is the top of the file.
 func join(field, name string) string {
 	if field == "" {
 		return name
@@ -173,6 +177,7 @@ func join(field, name string) string {
 	return field + "." + name
 }
 
+// last is the last word of a field's path.
 func last(field string) string { return field[strings.LastIndexByte(field, '.')+1:] }
 
 // list are the elements of a sequence.
@@ -332,6 +337,8 @@ func (r *reader) fill(n *yaml.Node, field string, v reflect.Value) {
 	}
 }
 
+// scalar fills a text, a bool or a number. What YAML takes for another type is a mistake, but for a
+// whole number with a point or an exponent.
 func (r *reader) scalar(n *yaml.Node, field string, v reflect.Value) {
 	if n.Kind != yaml.ScalarNode {
 		r.bad(n, field, "got %s, want %s", what(n), wanted(v.Kind()))
@@ -375,6 +382,7 @@ func (r *reader) scalar(n *yaml.Node, field string, v reflect.Value) {
 	r.bad(n, field, "got %s, want %s", what(n), wanted(v.Kind()))
 }
 
+// wanted says for people what a field of a kind takes.
 func wanted(k reflect.Kind) string {
 	switch k {
 	case reflect.String:
@@ -399,6 +407,7 @@ func number(n *yaml.Node) (float64, bool) {
 	return x, err == nil
 }
 
+// duration is a time with its unit. Only 0 needs none: a number alone would leave open which it is.
 func (r *reader) duration(n *yaml.Node, field string) time.Duration {
 	if n.Kind == yaml.ScalarNode {
 		if n.Value == "0" {

@@ -17,6 +17,7 @@ type rule struct {
 	make func() any
 }
 
+// suggesters are the names that a file has for suggesters.
 var suggesters = []rule{
 	{"auto", func() any { return new(suggest.Auto) }},
 	{"random", func() any { return nil }},
@@ -31,6 +32,7 @@ var suggesters = []rule{
 	{"repeat", func() any { return new(suggest.Repeat) }},
 }
 
+// schedulers are the names that a file has for schedulers.
 var schedulers = []rule{
 	{"fifo", func() any { return nil }},
 	{"asha", func() any { return new(schedule.ASHA) }},
@@ -48,6 +50,7 @@ var schedulers = []rule{
 	{"all", func() any { return new(schedule.All) }},
 }
 
+// pruners are the names that a file has for pruners.
 var pruners = []rule{
 	{"max_step", func() any { return new(schedule.MaxStep) }},
 	{"reached", func() any { return new(reached) }},
@@ -100,12 +103,16 @@ func (r *reader) choose(n *yaml.Node, field string, rules []rule) (name string, 
 				r.bad(e.at, join(field, e.key), "it has no options")
 				return e.key, nil
 			}
+			// What was filled in part is not used: a rule with a wrong option must not
+			// run with its default.
 			before := len(r.errs)
 			r.value(e.value, join(field, e.key), settable(made))
 			if len(r.errs) > before {
 				return e.key, nil
 			}
 		}
+		// In a search over fidelities the steps are those of the levels, which are known
+		// only when the whole file was read.
 		if v, ok := made.(interface{ Validate() error }); ok && !(r.levels && later(made)) {
 			if err := v.Validate(); err != nil {
 				r.bad(e.at, join(field, e.key), "%v", err)
@@ -118,6 +125,7 @@ func (r *reader) choose(n *yaml.Node, field string, rules []rule) (name string, 
 	return "", nil
 }
 
+// suggester reads a suggester; nil: something is wrong with it.
 func (r *reader) suggester(n *yaml.Node, field string) tune.Suggester {
 	name, made := r.choose(n, field, suggesters)
 	if name == "random" {
@@ -140,6 +148,7 @@ type external struct {
 	Deadline time.Duration
 }
 
+// scheduler reads a scheduler; nil: it is fifo, or something is wrong with it.
 func (r *reader) scheduler(n *yaml.Node, field string) tune.Scheduler {
 	switch _, made := r.choose(n, field, schedulers); s := made.(type) {
 	case *schedule.Any:
@@ -170,6 +179,7 @@ type threshold struct {
 // A reached is schedule.Reached, also as the value alone.
 type reached schedule.Reached
 
+// read implements selfReader.
 func (s *reached) read(r *reader, n *yaml.Node, field string) {
 	if n.Kind == yaml.ScalarNode {
 		r.scalar(n, field, settable(&s.Value))
@@ -181,11 +191,13 @@ func (s *reached) read(r *reader, n *yaml.Node, field string) {
 // A span is a time.
 type span time.Duration
 
+// read implements selfReader.
 func (s *span) read(r *reader, n *yaml.Node, field string) { *s = span(r.duration(n, field)) }
 
 // A pruner is one of the file's list.
 type pruner struct{ tune.Pruner }
 
+// read implements selfReader.
 func (s *pruner) read(r *reader, n *yaml.Node, field string) {
 	name, made := r.choose(n, field, pruners)
 	switch x := made.(type) {

@@ -11,6 +11,7 @@ import (
 // A space is the file's space; parameters keep their order.
 type space struct{ tune.Space }
 
+// read implements selfReader.
 func (s *space) read(r *reader, n *yaml.Node, field string) {
 	for _, e := range r.entries(n, field) {
 		if p, ok := r.param(e, join(field, e.key)); ok {
@@ -19,6 +20,8 @@ func (s *space) read(r *reader, n *yaml.Node, field string) {
 	}
 }
 
+// paramKinds are the fields that say what a parameter is, and paramOptions those that may stand
+// beside one of them.
 var paramKinds = []string{"real", "int", "bool", "choice", "normal", "lognormal", "grid"}
 var paramOptions = []string{"log", "step", "default", "when"}
 
@@ -53,6 +56,7 @@ func withoutCondition(p tune.Param) tune.Param {
 	return p
 }
 
+// paramFields reads a parameter that has fields: one of its kind, and options.
 func (r *reader) paramFields(e entry, field string) tune.Param {
 	var p tune.Param
 	var kind string
@@ -193,6 +197,7 @@ func (r *reader) values(n *yaml.Node, field string) []any {
 // A point is parameters to be tried first.
 type point tune.Point
 
+// read implements selfReader.
 func (p *point) read(r *reader, n *yaml.Node, field string) {
 	*p = point{}
 	for _, e := range r.entries(n, field) {

@@ -104,6 +104,7 @@ func (s *Study) build(r *reader, top *yaml.Node) {
 	s.Jobs.CommandFor = func(_ []string, a tune.Attempt) ([]string, error) { return s.Command(a), nil }
 }
 
+// flags says whether parameters become flags of a command that names none.
 func (s *Study) flags() bool { return !s.file.Trials.Flags.off }
 
 // Command is the command of an attempt, by its trial, parameters, seed and checkpoint.

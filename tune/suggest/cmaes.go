@@ -49,11 +49,13 @@ type cmaCache struct {
 	state *cmaState
 }
 
+// A cmaUsed is a record that is in the state. If its score has changed, all is folded anew.
 type cmaUsed struct {
 	number int
 	score  float64
 }
 
+// population is the size of the first one (tutorial, equation 48).
 func (c *CMAES) population(d int) int {
 	if c.Population >= 2 {
 		return c.Population
@@ -111,6 +113,7 @@ func (c *CMAES) replay(m *model, recs []record) *cmaState {
 	return c.cache.state
 }
 
+// add takes note of the records of a population.
 func (c *cmaCache) add(recs []*record) {
 	for _, r := range recs {
 		c.used = append(c.used, cmaUsed{r.number, r.score})

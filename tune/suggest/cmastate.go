@@ -18,6 +18,7 @@ type cmaState struct {
 	scale []float64
 }
 
+// newCMAState is the distribution before the first population: a ball around the mean.
 func newCMAState(d, lambda int, mean []float64, sigma float64) *cmaState {
 	s := &cmaState{d: d, lambda: lambda, mean: slices.Clone(mean), sigma: sigma,
 		pc: make([]float64, d), ps: make([]float64, d), scale: make([]float64, d), c: mat.NewDense(d, d, nil), b: mat.NewDense(d, d, nil)}
@@ -46,6 +47,7 @@ func (s *cmaState) whiten(y []float64) []float64 {
 	return out
 }
 
+// norm2 is the Euclidean length.
 func norm2(v []float64) float64 {
 	sum := 0.0
 	for _, x := range v {
@@ -54,8 +56,10 @@ func norm2(v []float64) float64 {
 	return math.Sqrt(sum)
 }
 
-// cmaWeights are the recombination weights of a population, best first; those of the worse half are
-// negative (tutorial, equations 49 to 53), and the learning rates.
+// cmaWeights are the recombination weights of a population, best first, and the learning rates
+// (Hansen's tutorial, table 1). Weights of the worse half are negative (equations 49 to 53); muEff
+// is the variance-effective size, cSigma and dSigma are those of the step size (55), cc, c1 and cMu
+// those of the covariance (56 to 58).
 func cmaWeights(d, lambda int) (w []float64, muEff, cSigma, dSigma, cc, c1, cMu float64) {
 	n := float64(d)
 	w = make([]float64, lambda)
@@ -86,7 +90,9 @@ func cmaWeights(d, lambda int) (w []float64, muEff, cSigma, dSigma, cc, c1, cMu 
 	return w, muEff, cSigma, dSigma, cc, c1, cMu
 }
 
-// tell folds one population, best first, into the state.
+// tell folds one population, best first, into the state (tutorial, equations 41 to 47): the mean
+// moves by the weighted step, the paths remember where it went, and step size and covariance follow
+// the paths.
 func (s *cmaState) tell(points [][]float64) {
 	w, muEff, cSigma, dSigma, cc, c1, cMu := cmaWeights(s.d, len(points))
 	n := float64(s.d)
@@ -99,8 +105,11 @@ func (s *cmaState) tell(points [][]float64) {
 	for i := range s.ps {
 		s.ps[i] = (1-cSigma)*s.ps[i] + math.Sqrt(cSigma*(2-cSigma)*muEff)*white[i]
 	}
+	// chi is the expected length of a standard normal vector.
 	chi := math.Sqrt(n) * (1 - 1/(4*n) + 1/(21*n*n))
 	length := norm2(s.ps)
+	// h stops the covariance's path while the step size's is long: the covariance must not grow
+	// along a way that the step size makes up for.
 	h := 0.0
 	if length/math.Sqrt(1-math.Pow(1-cSigma, 2*float64(s.generation))) < (1.4+2/(n+1))*chi {
 		h = 1
@@ -127,8 +136,9 @@ type cmaPopulation struct {
 	step []float64
 }
 
-// fold makes steps of points. One that is too far is shortened, and a value that a point does not
-// have (NaN) is no step.
+// fold makes steps of points. One that is too far is shortened to √n + 2n/(n+2) of its whitened
+// length, since a trial may be drawn from a distribution that has moved on since (Hansen 2011,
+// Injecting External Solutions Into CMA-ES). A value that a point does not have (NaN) is no step.
 func (s *cmaState) fold(points [][]float64, w []float64) *cmaPopulation {
 	n := float64(s.d)
 	far := math.Sqrt(n) + 2*n/(n+2)
@@ -168,6 +178,9 @@ func (s *cmaState) adapt(p *cmaPopulation, w []float64, keep, c1, cMu float64) {
 			for k, y := range p.ys {
 				wk := w[k]
 				if wk < 0 {
+					// Negative weights are scaled by the length of their step,
+					// which keeps the covariance positive definite (tutorial,
+					// equation 46).
 					wk *= n / max(p.lengths[k]*p.lengths[k], 1e-12)
 				}
 				v += cMu * wk * y[i] * y[j]

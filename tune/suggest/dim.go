@@ -21,6 +21,7 @@ type dim struct {
 	mean, sd float64
 }
 
+// normal says whether the parameter has a normal distribution, and no bounds.
 func (d *dim) normal() bool { return d.sd > 0 }
 
 // inner maps a value to inner units.

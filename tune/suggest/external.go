@@ -47,14 +47,19 @@ type External struct {
 	id   int
 }
 
+// A sentState is what the program was last told of a trial. Only trials that have changed since are
+// sent again.
 type sentState struct {
 	state   tune.State
 	reports int
 	changes int
 }
 
+// maxAnswer bounds a line of the program's output, in bytes.
 const maxAnswer = 16 << 20
 
+// A request is a line that the program gets: what it is to propose, and what is new of the trials.
+// Space is in the first one alone.
 type request struct {
 	ID     int             `json:"id"`
 	Number int             `json:"number"`
@@ -66,6 +71,7 @@ type request struct {
 	Trials []externalTrial `json:"trials"`
 }
 
+// An externalParam is a parameter of the space.
 type externalParam struct {
 	Name         string    `json:"name"`
 	Kind         tune.Kind `json:"kind"`
@@ -80,6 +86,7 @@ type externalParam struct {
 	ParentValues []any     `json:"parent_values,omitempty"`
 }
 
+// An externalTrial is a trial that is new or has changed. Value is nil while it has none.
 type externalTrial struct {
 	Number int         `json:"number"`
 	State  tune.State  `json:"state"`
@@ -88,6 +95,7 @@ type externalTrial struct {
 	Step   int         `json:"step"`
 }
 
+// An answer is a line that the program writes: parameters, or why there are none.
 type answer struct {
 	ID        int                        `json:"id"`
 	Params    map[string]json.RawMessage `json:"params"`

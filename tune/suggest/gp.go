@@ -47,6 +47,7 @@ func (t gpTheta) distance(a, b []float64, inverse []float64) float64 {
 // whole numbers, are all as far from each other.
 func gap(a, b float64) float64 { return min(math.Abs(a-b), 1) }
 
+// inverseScales are the inverse length scales.
 func (t gpTheta) inverseScales() []float64 {
 	inv := make([]float64, len(t)-2)
 	for i := range inv {
@@ -55,8 +56,12 @@ func (t gpTheta) inverseScales() []float64 {
 	return inv
 }
 
+// variance is the kernel's at distance 0.
 func (t gpTheta) variance() float64 { return math.Exp(2 * t[len(t)-2]) }
-func (t gpTheta) noise() float64    { return math.Exp(2*t[len(t)-1]) + 1e-8 }
+
+// noise is the variance of one value. It has a floor, which keeps the covariance positive definite
+// where points repeat.
+func (t gpTheta) noise() float64 { return math.Exp(2*t[len(t)-1]) + 1e-8 }
 
 // noiseShare is the noise's part of a value's variance.
 func (t gpTheta) noiseShare() float64 { return t.noise() / (t.noise() + t.variance()) }
@@ -89,6 +94,8 @@ const (
 	gpNoiseMean, gpNoiseSD = -4, 2
 )
 
+// gpPrior is the negative logarithm of the priors' density, up to a constant, and adds its
+// gradient.
 func gpPrior(t gpTheta, grad []float64) float64 {
 	sum := 0.0
 	for i, v := range t {

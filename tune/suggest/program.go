@@ -33,6 +33,7 @@ type tail struct {
 	end  []byte
 }
 
+// Write keeps between 1,000 and 2,000 bytes.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,6 +46,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// text is the end, as a part of an error's text; "" if nothing was written.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -54,6 +56,7 @@ func (t *tail) text() string {
 	return ""
 }
 
+// start starts the program.
 func (e *External) start() (*program, error) {
 	if err := e.Validate(); err != nil {
 		return nil, err

@@ -45,6 +45,7 @@ type record struct {
 	curve forecast.Curve
 }
 
+// finished says whether models learn from the trial: one that was stopped early has a value, too.
 func (r *record) finished() bool { return r.state == recordComplete || r.state == recordPruned }
 
 // compare orders finished records, best first: feasible ones before those that violate constraints,
@@ -117,6 +118,7 @@ func (r *reader) read(v tune.View) (*model, []record) {
 	return r.model, r.recs
 }
 
+// record is what is known of a trial now.
 func (m *model) record(v tune.View, t *tune.Trial) record {
 	r := record{number: t.Number, x: m.values(t.Params), ended: t.EndedAt, score: v.Score(v.Result(t))}
 	r.hash = hash(r.x)

@@ -85,6 +85,7 @@ type grouped struct {
 	first int
 }
 
+// Len implements tune.View.
 func (g *grouped) Len() int {
 	n := g.View.Len()
 	if n <= g.first {
@@ -93,6 +94,7 @@ func (g *grouped) Len() int {
 	return g.first + (n-g.first+g.r.Times-1)/g.r.Times
 }
 
+// Fixed implements tune.View: all trials of a group have the same fixed parameters.
 func (g *grouped) Fixed(number int) tune.Params {
 	if number >= g.first {
 		number = g.first + (number-g.first)*g.r.Times
@@ -100,6 +102,7 @@ func (g *grouped) Fixed(number int) tune.Params {
 	return g.View.Fixed(number)
 }
 
+// Trials implements tune.View.
 func (g *grouped) Trials() iter.Seq[*tune.Trial] {
 	return func(yield func(*tune.Trial) bool) {
 		for i := range g.Len() {
@@ -110,6 +113,7 @@ func (g *grouped) Trials() iter.Seq[*tune.Trial] {
 	}
 }
 
+// Count implements tune.View.
 func (g *grouped) Count(s tune.State) int {
 	n := 0
 	for t := range g.Trials() {
@@ -120,6 +124,8 @@ func (g *grouped) Count(s tune.State) int {
 	return n
 }
 
+// Result implements tune.View: that of a group is the mean, which is there once all its trials have
+// ended.
 func (g *grouped) Result(t *tune.Trial) float64 {
 	if t.Number < g.first {
 		return g.View.Result(t)

@@ -41,6 +41,7 @@ func (m *model) startPoint(recs []record, given []float64, matrices *[]sobolMatr
 	})
 }
 
+// sobolBits is the number of bits of a coordinate, and of direction numbers.
 const sobolBits = 32
 
 // A sobolMatrix has the direction numbers of one dim of a digital (t, s)-sequence in base 2: column

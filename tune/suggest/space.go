@@ -26,6 +26,7 @@ type model struct {
 	at []int
 }
 
+// newModel leaves out derived parameters, which follow from the others.
 func newModel(space tune.Space) *model {
 	m := &model{space: space}
 	branches := map[string]int{"": 0}
@@ -54,6 +55,7 @@ func newModel(space tune.Space) *model {
 	return m
 }
 
+// newDim is the dim of a parameter.
 func newDim(p tune.Spec) *dim {
 	d := &dim{name: p.Name, lo: p.Low, hi: p.High, log: p.Log, step: p.Step}
 	switch p.Kind {
@@ -99,6 +101,7 @@ func (m *model) condition(p tune.Spec) func([]float64) bool {
 	}
 }
 
+// sameValue compares numbers as numbers: a condition may name 3 where the parameter has 3.0.
 func sameValue(a, b any) bool {
 	if x, ok := toFloat(a); ok {
 		y, also := toFloat(b)
@@ -107,6 +110,7 @@ func sameValue(a, b any) bool {
 	return a == b
 }
 
+// toFloat is a parameter's value as a number. ok is false for texts and bools.
 func toFloat(v any) (float64, bool) {
 	switch n := v.(type) {
 	case float64:
@@ -181,6 +185,7 @@ func (m *model) params(x []float64, fixed tune.Params) (tune.Params, error) {
 	})
 }
 
+// blank is a point that has no parameter.
 func (m *model) blank() []float64 {
 	x := make([]float64, len(m.dims))
 	for i := range x {
@@ -189,6 +194,8 @@ func (m *model) blank() []float64 {
 	return x
 }
 
+// active says whether a dim is there. It looks at the dims before it alone, so points are filled in
+// order.
 func (m *model) active(i int, x []float64) bool {
 	return m.when[i] == nil || m.when[i](x)
 }

@@ -100,12 +100,13 @@ func (t *TPE) suggest(m *model, recs []record, v tune.View, number int, rng *ran
 		}
 		if x := t.search(m, within, part, rng); !has(within, hash(m.settle(x))) {
 			return m.params(x, fixed)
-			// Every setting of the branch has been tried.
 		}
+		// Every setting of the branch has been tried.
 	}
 	return m.params(t.search(m, recs, given, rng), fixed)
 }
 
+// search proposes a point that is likely among the good trials and unlikely among the rest.
 func (t *TPE) search(m *model, recs []record, given []float64, rng *rand.Rand) []float64 {
 	good, rest := t.split(recs)
 	return m.fresh(recs, given, rng, func() []float64 { return t.propose(m, good, rest, given, rng) })
@@ -149,6 +150,7 @@ func (t *TPE) goodCount(n int) int {
 	return min((n+9)/10, mostGood)
 }
 
+// startup is the number of random trials before the first proposal, as Optuna and Hyperopt have it.
 func (t *TPE) startup() int {
 	switch {
 	case t.Startup > 0:
@@ -176,6 +178,8 @@ const sharpWide = 0.3
 // mostGood is the largest number of trials that count as good.
 const mostGood = 25
 
+// rules are how densities are made. joint says that all parameters of a branch have one density
+// together.
 func (t *TPE) rules(joint bool) parzenRules {
 	r := optunaRules
 	switch {

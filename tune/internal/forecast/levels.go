@@ -59,6 +59,8 @@ type level struct {
 	usable bool
 }
 
+// newLevels looks for what stands for the end: with few curves that ended it is the newest step
+// that some have reached.
 func newLevels(curves []Curve) *levels {
 	l := &levels{curves: curves, known: make(map[int]*level)}
 	for i := range curves {
@@ -118,6 +120,9 @@ func (l *levels) all() []knowledge {
 	return out
 }
 
+// of is what a curve tells of its end. Its values and its parameters tell together what the
+// regression over both says; what the parameters alone say is taken out again, since both are
+// normal: precisions add up.
 func (l *levels) of(c *Curve) knowledge {
 	var s []float64
 	if c.Ended && l.horizon == 0 || c.Ended && math.IsInf(c.Final, -1) {
@@ -263,6 +268,7 @@ func (v *level) features(c *Curve, s []float64, here float64) []float64 {
 	return append([]float64{y, gain}, c.X...)
 }
 
+// predict is the end that the level's line expects of a curve.
 func (v *level) predict(c *Curve, s []float64) Normal {
 	here := window(c, s, 0.8*float64(v.step), float64(v.step))
 	return v.carry(v.line.predict(v.features(c, s, here)), c.X)
@@ -316,6 +322,7 @@ func above(steps []int, x float64) int {
 // was says little.
 type press struct{ middle, unit, worst float64 }
 
+// newPress takes its unit from the scores: what lies between the median and the best.
 func newPress(scores []float64) press {
 	var all []float64
 	for _, y := range scores {
@@ -332,6 +339,7 @@ func newPress(scores []float64) press {
 	return press{middle, all[n-1] - middle, all[0]}
 }
 
+// press squeezes a score, which stays as it is above the median.
 func (p press) press(y float64) float64 {
 	if math.IsInf(y, 0) || math.IsNaN(y) {
 		y = p.worst
@@ -342,6 +350,7 @@ func (p press) press(y float64) float64 {
 	return y
 }
 
+// release undoes press. Its bound keeps a wide prediction from becoming infinite.
 func (p press) release(z float64) float64 {
 	if over := p.middle - z; over > 0 && p.unit > 0 {
 		return p.middle - p.unit*math.Expm1(min(over/p.unit, 100))

@@ -31,6 +31,8 @@ const (
 	priorInputs = 0.2
 )
 
+// newLine learns from rows of features and the scores that followed them. There is at least one
+// row.
 func newLine(rows [][]float64, ys []float64) *line {
 	n := len(rows[0])
 	l := &line{mean: make([]float64, n), unit: make([]float64, n), beta: make([]float64, n+1), factor: make([][]float64, n+1)}
@@ -86,6 +88,7 @@ func (l *line) solve(b []float64) {
 	}
 }
 
+// phi sets the features of a row in the line's units, the intercept's first.
 func (l *line) phi(phi, row []float64) {
 	phi[0] = 1
 	for j, x := range row {
@@ -93,8 +96,10 @@ func (l *line) phi(phi, row []float64) {
 	}
 }
 
+// slope is how much the prediction grows with the first feature.
 func (l *line) slope() float64 { return l.beta[1] * l.unitY / l.unit[0] }
 
+// predict is the score to expect behind a row, with the deviation of a single curve.
 func (l *line) predict(row []float64) Normal {
 	phi := make([]float64, len(l.beta))
 	l.phi(phi, row)

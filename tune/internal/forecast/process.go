@@ -13,9 +13,14 @@ import (
 // kernel's amplitude, and the noise's standard deviation.
 type theta []float64
 
+// variance is the kernel's at distance 0.
 func (t theta) variance() float64 { return math.Exp(2 * t[len(t)-2]) }
-func (t theta) noise() float64    { return math.Exp(2*t[len(t)-1]) + 1e-8 }
 
+// noise is the variance of one value. It has a floor, which keeps the covariance positive definite
+// where points repeat.
+func (t theta) noise() float64 { return math.Exp(2*t[len(t)-1]) + 1e-8 }
+
+// inverseScales are the inverse length scales.
 func (t theta) inverseScales() []float64 {
 	inv := make([]float64, len(t)-2)
 	for i := range inv {
@@ -34,6 +39,7 @@ func matern(r float64) (k, slope float64) {
 // gap is the distance in one input, at most 1.
 func gap(a, b float64) float64 { return min(math.Abs(a-b), 1) }
 
+// distance is the scaled distance of two points.
 func distance(a, b, inverse []float64) float64 {
 	sum := 0.0
 	for i, s := range inverse {
@@ -59,6 +65,7 @@ type Process struct {
 	y, v [][]float64
 }
 
+// newProcess is one without points, with memory for size of them.
 func newProcess(t theta, size int) *Process {
 	return &Process{theta: t, inv: t.inverseScales(), x: make([][]float64, 0, size), rows: make([][]float64, 0, size),
 		y: make([][]float64, 1), v: make([][]float64, 1)}
@@ -80,6 +87,7 @@ func (p *Process) solve(w, k []float64) {
 	}
 }
 
+// kernels sets k to the covariances of x with the process's points.
 func (p *Process) kernels(k, x []float64) {
 	v := p.theta.variance()
 	for i, xi := range p.x {
@@ -199,6 +207,7 @@ type fitting struct {
 	alpha []float64
 }
 
+// newFitting takes the memory for points x with values y.
 func newFitting(x [][]float64, y, noise []float64) *fitting {
 	n := len(x)
 	f := &fitting{y: y, noise: noise, alpha: make([]float64, n), k: make([]float64, n*(n-1)/2), slope: make([]float64, n*(n-1)/2)}

@@ -103,6 +103,7 @@ func (c *Client) register(h hello) (message, error) {
 	return m, err
 }
 
+// unregistered closes a connection on which the process could not register.
 func (c *Client) unregistered(err error) error {
 	c.conn.Close()
 	return fmt.Errorf("tune: rank %d: register with the search at %s: %w", c.rank, c.address, err)
@@ -139,6 +140,7 @@ func connect(ctx context.Context, lookup func(string) (string, bool)) (c *Client
 	return c, true, nil
 }
 
+// dial connects to the search's address.
 func (c *Client) dial(ctx context.Context) (net.Conn, error) {
 	network, where, _ := strings.Cut(c.address, ":")
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
@@ -329,6 +331,7 @@ func (c *Client) ask(m message) (message, error) {
 // ErrGone is in the chain of the error of a search that cannot be reached any more.
 var ErrGone = errors.New("the search is gone")
 
+// breaks takes note that the connection is of no more use. The first reason stays.
 func (c *Client) breaks(text string) error {
 	if c.err == nil {
 		c.err = fmt.Errorf("%s: %w", text, ErrGone)

@@ -47,6 +47,8 @@ type message struct {
 	Whole *struct{} `json:"whole,omitempty"`
 }
 
+// A hello is the first message of a connection: see the package's comment for what may follow. One
+// whose token is unknown is refused.
 type hello struct {
 	Version int    `json:"version"`
 	Token   string `json:"token"`
@@ -144,6 +146,7 @@ type Restore struct {
 	Donor int `json:"donor"`
 }
 
+// A report is metrics at a step. It is answered by an Answer.
 type report struct {
 	Step    int     `json:"step"`
 	Metrics numbers `json:"metrics"`
@@ -155,14 +158,17 @@ type Answer struct {
 	Rule   string `json:"rule,omitempty"`
 }
 
+// A checkpoint asks where to write that of a step. It is answered by a folder.
 type checkpoint struct {
 	Step int `json:"step"`
 }
 
+// A folder is one of this machine, or "" if files are to be copied.
 type folder struct {
 	Dir string `json:"dir"`
 }
 
+// A written says that a checkpoint is in its folder, or was copied.
 type written struct {
 	Error string `json:"error,omitempty"`
 	// Copied says that the files were copied.
@@ -179,6 +185,7 @@ type Done struct {
 	Obeyed bool `json:"obeyed,omitempty"`
 }
 
+// A failure is the answer to a request that could not be met.
 type failure struct {
 	Text string `json:"text"`
 	// Gone says that a checkpoint is not there any more.
@@ -188,6 +195,7 @@ type failure struct {
 // numbers are metrics, with those that JSON does not have.
 type numbers map[string]float64
 
+// MarshalJSON writes NaN and infinities as texts.
 func (n numbers) MarshalJSON() ([]byte, error) {
 	m := make(map[string]any, len(n))
 	for name, x := range n {
@@ -200,6 +208,7 @@ func (n numbers) MarshalJSON() ([]byte, error) {
 	return json.Marshal(m)
 }
 
+// UnmarshalJSON also takes the words that other programs have for NaN and infinities.
 func (n *numbers) UnmarshalJSON(b []byte) error {
 	var m map[string]json.RawMessage
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -241,8 +250,10 @@ type wire struct {
 	out io.Writer
 }
 
+// newWire is one on a connection.
 func newWire(c io.ReadWriter) *wire { return &wire{bufio.NewReaderSize(c, 4096), c} }
 
+// send writes a message with its frame, at once.
 func (w *wire) send(m message) error { return framing.WriteJSON(w.out, m, maxMessage) }
 
 // receive returns io.EOF only between messages.
@@ -277,6 +288,7 @@ func parse(text []byte) (message, error) {
 	return m, nil
 }
 
+// kinds counts the fields that are set.
 func (m *message) kinds() int {
 	n := 0
 	for _, there := range []bool{m.Hello != nil, m.Task != nil, m.Held != nil, m.Report != nil, m.Answer != nil, m.Checkpoint != nil, m.Folder != nil,

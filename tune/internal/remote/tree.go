@@ -42,10 +42,12 @@ const (
 // on where the copy was.
 var errBroken = errors.New("the connection broke")
 
+// broken marks an error of the connection, after which a copy goes on over another one.
 func broken(err error) error { return fmt.Errorf("%w: %w", errBroken, err) }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// checksum is the CRC-32C of a piece.
 func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 // An entry is a file or a folder of a checkpoint. An archive has them by name, so that a folder

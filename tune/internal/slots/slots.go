@@ -127,6 +127,7 @@ type node struct {
 	aside bool
 }
 
+// A waiting is a request in the queue.
 type waiting struct {
 	request Request
 	// grant holds the one that the request is served with.

@@ -22,6 +22,7 @@ func List(dir string) (string, error) {
 	return string(b), err
 }
 
+// line is a file in the text of List. Size and time tell whether it was written since.
 func line(path string, info fs.FileInfo) string {
 	return fmt.Sprintf("%q %d %d\n", path, info.Size(), info.ModTime().UnixNano())
 }
@@ -36,6 +37,7 @@ func CopySince(to, from, list string) error { return copyFiles(to, from, list, f
 // CopySame is Copy of those files alone.
 func CopySame(to, from, list string) error { return copyFiles(to, from, list, true) }
 
+// copyFiles copies the files that the list has, if same is set, and else the others.
 func copyFiles(to, from, list string, same bool) error {
 	listed := make(map[string]bool)
 	for line := range strings.Lines(list) {

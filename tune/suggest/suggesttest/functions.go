@@ -51,11 +51,16 @@ func overReals(name, kind string, space tune.Space, least float64, f func(x []fl
 	}}
 }
 
+// square is x².
 func square(x float64) float64 { return x * x }
 
 // log10 is the decimal logarithm of a parameter.
 func log10(p tune.Params, name string) float64 { return math.Log10(p.Float(name)) }
 
+// zakharov is a plate-shaped valley without other minima, here not around the middle of the cube.
+// It and the functions below that have a name are those of the Virtual Library of Simulation
+// Experiments (Surjanovic and Bingham), some shifted so that a suggester that likes the middle has
+// no gain from it.
 func zakharov() Problem {
 	return overReals("Zakharov4", Smooth, reals(4, -5, 10), 0, func(x []float64) float64 {
 		a, b := 0.0, 0.0
@@ -68,6 +73,7 @@ func zakharov() Problem {
 	})
 }
 
+// rosenbrock is a narrow curved valley: it is found at once, and hard to follow.
 func rosenbrock() Problem {
 	return overReals("Rosenbrock4", Smooth, reals(4, -2, 2), 0, func(x []float64) float64 {
 		sum := 0.0
@@ -78,6 +84,7 @@ func rosenbrock() Problem {
 	})
 }
 
+// styblinskiTang has two minima in each dim, of which one is deeper.
 func styblinskiTang() Problem {
 	return overReals("Styblinski-Tang5", Smooth, reals(5, -5, 5), -39.16616570377142*5, func(x []float64) float64 {
 		sum := 0.0
@@ -88,6 +95,7 @@ func styblinskiTang() Problem {
 	})
 }
 
+// rastrigin is a bowl with a grid of local minima.
 func rastrigin() Problem {
 	shift := []float64{1.3, -2.2, 0.4, 3.1}
 	return overReals("Rastrigin4", Rugged, reals(4, -5.12, 5.12), 0, func(x []float64) float64 {
@@ -100,6 +108,7 @@ func rastrigin() Problem {
 	})
 }
 
+// schwefel has its least value near a corner, far from the next best.
 func schwefel() Problem {
 	return overReals("Schwefel3", Rugged, reals(3, -500, 500), 0, func(x []float64) float64 {
 		sum := 418.98288727243369 * float64(len(x))
@@ -127,6 +136,7 @@ func shekel() Problem {
 	})
 }
 
+// ackleyAt is Ackley's function with its least value at shift: a hole in a plain of waves.
 func ackleyAt(x, shift []float64) float64 {
 	a, b, n := 0.0, 0.0, float64(len(x))
 	for i, v := range x {
@@ -137,11 +147,13 @@ func ackleyAt(x, shift []float64) float64 {
 	return 20 + math.E - 20*math.Exp(-0.2*math.Sqrt(a)) - math.Exp(b)
 }
 
+// ackley is that function in five dims.
 func ackley() Problem {
 	shift := []float64{2.1, -3.3, 0.7, 4.2, -1.9}
 	return overReals("Ackley5", Rugged, reals(5, -10, 10), 0, func(x []float64) float64 { return ackleyAt(x, shift) })
 }
 
+// levy is a wave along each dim of a bowl.
 func levy() Problem {
 	return overReals("Levy6", Rugged, reals(6, -10, 10), 0, func(x []float64) float64 {
 		w := make([]float64, len(x))
@@ -157,6 +169,7 @@ func levy() Problem {
 	})
 }
 
+// michalewicz has steep valleys between plains: most of the space tells nothing.
 func michalewicz() Problem {
 	return overReals("Michalewicz5", Rugged, reals(5, 0, math.Pi), -4.687658179088148, func(x []float64) float64 {
 		sum := 0.0
@@ -239,6 +252,8 @@ func pipeline() Problem {
 	}}
 }
 
+// logValley has its valley across two of three logarithmic parameters, as a learning rate that
+// depends on the batch.
 func logValley() Problem {
 	return Problem{Name: "log valley", Kind: Logarithmic, Space: tune.Space{
 		tune.Real("learning rate", 1e-6, 1).Log(), tune.Real("decay", 1e-8, 1e-1).Log(), tune.Int("batch", 8, 1024).Log(),
@@ -248,6 +263,7 @@ func logValley() Problem {
 	}}
 }
 
+// logBowl has its least value at another order of magnitude in each dim.
 func logBowl() Problem {
 	at := []float64{-1.5, -4, -2.7, 0.5, 1.2}
 	var space tune.Space
