@@ -25,12 +25,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
 	"os"
 	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/paragon-train/paragon/internal/member/hostname"
 )
 
 // A Host is one line of a hosts file.
@@ -63,20 +62,11 @@ const NoGPUs = -1
 // Local is the launching machine, for jobs without a hosts file.
 var Local = Host{Name: "localhost"}
 
+// named is what the host is called, without limits.
+func (h Host) named() hostname.Name { return hostname.Name{User: h.User, Host: h.Name, Port: h.Port} }
+
 // String is the host as a line of a hosts file names it.
-func (h Host) String() string {
-	s := h.Name
-	if strings.Contains(s, ":") && h.Port != 0 {
-		s = "[" + s + "]"
-	}
-	if h.User != "" {
-		s = h.User + "@" + s
-	}
-	if h.Port != 0 {
-		s += ":" + strconv.Itoa(h.Port)
-	}
-	return s
-}
+func (h Host) String() string { return h.named().String() }
 
 // Entry is the host as a line of a hosts file, with its limits. ParseLine reads it.
 func (h Host) Entry() string {
@@ -102,14 +92,9 @@ func (h Host) Same(o Host) bool {
 }
 
 // Key is equal for all lines that name the same login. It has no limits.
-func (h Host) Key() Host { return Host{User: h.User, Name: plain(h.Name), Port: h.Port} }
-
-// plain is the canonical form of a host name or address.
-func plain(name string) string {
-	if a, err := netip.ParseAddr(name); err == nil {
-		return a.String()
-	}
-	return strings.ToLower(strings.TrimSuffix(name, "."))
+func (h Host) Key() Host {
+	n := h.named().Key()
+	return Host{User: n.User, Name: n.Host, Port: n.Port}
 }
 
 // Merge has each host once, in the order of the first lines. The slots of a host's lines add up; a
@@ -240,77 +225,6 @@ func ParseLine(fields []string) (Host, error) {
 
 // ParseHost reads [user@]host[:port].
 func ParseHost(s string) (Host, error) {
-	var h Host
-	rest := s
-	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
-		h.User, rest = rest[:i], rest[i+1:]
-		if !isName(h.User) {
-			return Host{}, fmt.Errorf("user %q of %q is not a user name; write user@host", h.User, s)
-		}
-	}
-	h.Name = rest
-	switch {
-	case strings.HasPrefix(rest, "["):
-		end := strings.IndexByte(rest, ']')
-		if end < 0 {
-			return Host{}, fmt.Errorf("%q has no closing bracket; write [address]:port", s)
-		}
-		h.Name, rest = rest[1:end], rest[end+1:]
-		if rest != "" && rest[0] != ':' {
-			return Host{}, fmt.Errorf("%q: %q follows the bracket; write [address]:port", s, rest)
-		}
-		if err := h.setPort(s, strings.TrimPrefix(rest, ":"), rest != ""); err != nil {
-			return Host{}, err
-		}
-	case strings.Count(rest, ":") == 1:
-		name, port, _ := strings.Cut(rest, ":")
-		h.Name = name
-		if err := h.setPort(s, port, true); err != nil {
-			return Host{}, err
-		}
-	}
-
-	// Only a whole IPv6 address may hold colons.
-	if strings.Contains(h.Name, ":") {
-		addr, zone, zoned := strings.Cut(h.Name, "%")
-		if net.ParseIP(addr) == nil {
-			return Host{}, fmt.Errorf("%q is neither host:port nor an IPv6 address; write host:port or [address]:port", s)
-		}
-		if zoned && !isName(zone) {
-			return Host{}, fmt.Errorf("zone %q of %q is not the name of an interface; write address%%interface", zone, s)
-		}
-	} else if !isName(h.Name) {
-		return Host{}, fmt.Errorf("%q is not a host name; write host, host:port or user@host", s)
-	}
-	return h, nil
-}
-
-func (h *Host) setPort(s, port string, given bool) error {
-	if !given {
-		return nil
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 {
-		return fmt.Errorf("port %q of %q is not a port; write host:port with a port from 1 to 65535", port, s)
-	}
-	h.Port = int(n)
-	return nil
-}
-
-// isName reports whether s can stand as an argument of ssh: no leading dash (ssh would read an
-// option), no white space, no byte that a shell would read.
-func isName(s string) bool {
-	if s == "" || s[0] == '-' {
-		return false
-	}
-	for _, c := range s {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '.', c == '-', c == '_', c == '%':
-		case c >= 0x80 && (unicode.IsLetter(c) || unicode.IsMark(c) || unicode.IsDigit(c)): // an internationalised name
-		default:
-			// The rest has invisible characters, or bytes that are not UTF-8.
-			return false
-		}
-	}
-	return true
+	n, err := hostname.Parse(s)
+	return Host{User: n.User, Name: n.Host, Port: n.Port}, err
 }
