@@ -306,7 +306,8 @@ func testHostTakenAway(t *testing.T, all bool) {
 			t.Fatal(err)
 		}
 	}
-	if err := syscall.Kill(agent, syscall.SIGTERM); err != nil {
+	// The agent may have ended with its last worker.
+	if err := syscall.Kill(agent, syscall.SIGTERM); err != nil && (!all || !errors.Is(err, syscall.ESRCH)) {
 		t.Fatal(err)
 	}
 

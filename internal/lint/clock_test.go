@@ -24,7 +24,6 @@ var wall = map[string]string{
 	"internal/member/scheduler/job.go":           "where a clock begins that goes on by the monotonic one, and the number of a start",
 	"internal/member/scheduler/telemetry.go":     "where a clock begins that goes on by the monotonic one, and the number of a start",
 	"kvstore/report.go":                          "the stamp of a step or a checkpoint, for charts",
-	"launch/internal/job/hosts.go":               "the stamp of an event, for people; its number says what comes after what",
 	"internal/hosts/agent/question.go":           "the time of a folder, which is set to what it is",
 	"internal/member/scheduler/eventlog.go":      "the stamp of an event, for people; its number says what comes after what",
 	"internal/member/scheduler/slow.go":          "since when a worker has been slow, for people",

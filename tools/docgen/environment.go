@@ -75,6 +75,7 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_ADAPT_WORKERS", "1: the number of workers follows what rank 0 asks for (`--adapt-workers`)", scheduler + ", workers", "0"},
 		{"PARAGON_JOIN_TIMEOUT", "how long a joining worker may take until it is ready, such as 5m (`--join-timeout`)", scheduler, "5m"},
 		{"PARAGON_REJOIN_TIMEOUT", "how long `--on-worker-loss wait` waits, such as 5m", scheduler, "5m"},
+		{"PARAGON_REJOIN", "how often a worker that was lost is started again (`--rejoin`)", scheduler, "0"},
 		{"PARAGON_BACKUPS", "0 or 1: backups of each shard (`--backups`)", scheduler, "0"},
 		{"PARAGON_METRICS_LISTEN", "address of the job's metrics, host:port (`--metrics-listen`)", scheduler, "not served"},
 		{"PARAGON_RESTARTS", "how often `launch` has started the job again, for its metrics", scheduler, "0"},

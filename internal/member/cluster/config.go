@@ -109,6 +109,8 @@ func (c Config) validateElastic() error {
 		return bad("AdaptWorkers", e.AdaptWorkers, "want Elastic.Enabled, too")
 	case e.JoinTimeout < 0 || e.RejoinTimeout < 0:
 		return errors.New("cluster: Elastic.JoinTimeout and RejoinTimeout: want none below zero")
+	case e.Rejoin < 0:
+		return bad("Rejoin", e.Rejoin, "want none below 0")
 	case e.Backups < 0 || e.Backups > 1:
 		return bad("Backups", e.Backups, "want 0 or 1")
 	case e.Backups > 0 && c.NumServers < 2 && c.Role == Scheduler:

@@ -178,6 +178,8 @@ type Elastic struct {
 	// AdaptWorkers says that the number of workers follows what rank 0 asks for, from
 	// MinWorkers to MaxWorkers.
 	AdaptWorkers bool
+	// Rejoin is how often a worker that was lost is started again where it was.
+	Rejoin int
 	// Backups is how many backups every shard has, on other servers: 0 or 1.
 	Backups int
 }

@@ -58,6 +58,7 @@ var jobVariables = []string{"DMLC_ROLE", "DMLC_PS_ROOT_URI", "DMLC_PS_ROOT_PORT"
 //	PARAGON_ON_WORKER_LOSS  shrink, wait or fail
 //	PARAGON_JOIN_TIMEOUT    such as 5m: how long a joining worker may take until it is ready
 //	PARAGON_REJOIN_TIMEOUT  such as 5m: how long "wait" waits
+//	PARAGON_REJOIN          how often a worker that was lost is started again where it was
 //	PARAGON_BACKUPS         0 or 1: backups of every shard
 //
 // An error names the variable, its value and the rule.
@@ -147,6 +148,7 @@ func (e *env) elastic() Elastic {
 		MaxWorkers:    e.number("PARAGON_MAX_WORKERS", 0, 1, MaxNodes),
 		JoinTimeout:   e.duration("PARAGON_JOIN_TIMEOUT"),
 		RejoinTimeout: e.duration("PARAGON_REJOIN_TIMEOUT"),
+		Rejoin:        e.number("PARAGON_REJOIN", 0, 0, math.MaxInt32),
 		Backups:       e.number("PARAGON_BACKUPS", 0, 0, 1),
 	}
 }

@@ -20,7 +20,7 @@ var ErrLater = errors.New("not yet")
 // MaxAnswer bounds an answer's JSON, which must fit a head.
 const MaxAnswer = wire.MaxHead - 64
 
-// An Answer is a *Status, *Why, *Events or *Done.
+// An Answer is a *Status, *Why, *Events, *Wanted or *Done.
 type Answer interface {
 	refusal() (text string, again bool)
 	check() error
@@ -68,7 +68,7 @@ type Done struct {
 	Error string `json:"error,omitempty"` // why nothing was done
 	Again bool   `json:"again,omitempty"` // it may be done a moment later
 	Rank  uint32 `json:"rank,omitempty"`  // of the server that OpAddServer asked for
-	Phase string `json:"phase,omitempty"` // of the job, after OpLost
+	Phase string `json:"phase,omitempty"` // of the job, after OpReport
 	Scale uint64 `json:"scale,omitempty"` // after OpScale: the number of the event Scaling
 }
 

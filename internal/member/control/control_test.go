@@ -20,7 +20,7 @@ func TestRequestsAreStrict(t *testing.T) {
 		{`{"op":7}`, "number"},
 		{`[`, "EOF"},
 		{``, "EOF"},
-		{`{"op":"leap"}`, `op "leap": want status, why, events, add, remove, add-server, remove-server, failed, server-failed, lost, left, stop, checkpoint-stop, scale, scaling, grow, release, telemetry, series, trace, trace-parts or trace-end`},
+		{`{"op":"leap"}`, `op "leap": want status, why, events, add, remove, add-server, remove-server, stop, checkpoint-stop, scale, report, wanted, telemetry, series, trace, trace-parts or trace-end`},
 		{`{"op":"status","version":1}`, "version 1 of a request: want 2; use the launch program"},
 		{`{"op":"divine","version":3,"depth":7}`, "version 3 of a request: want 2; use the launch program"},
 		{`{"op":"status","version":"3","depth":7}`, "version"},
@@ -34,12 +34,16 @@ func TestRequestsAreStrict(t *testing.T) {
 		{`{"op":"events","wait_ms":60001}`, "wait_ms 60001: want 0 to 60000"},
 		{`{"op":"events","wait_ms":-1}`, "wait_ms -1"},
 		{`{"op":"events","after":-1}`, "after"},
-		{`{"op":"lost","process":4294967296}`, "process"},
-		{`{"op":"lost","cause":{"kind":"unsaid"}}`, "op lost: want the number of a process"},
-		{`{"op":"lost","process":3}`, "op lost: want the cause"},
-		{`{"op":"lost","process":3,"cause":{"kind":"magic"}}`, `cause kind "magic"`},
-		{`{"op":"left","process":0}`, "op left: want the number of a process"},
-		{`{"op":"failed","host":"d","reason":"` + strings.Repeat("x", MaxReason+1) + `"}`, "reason of 8193 bytes, want at most 8192"},
+		{`{"op":"report","observed":{"number":1,"processes":[{"process":4294967296}]}}`, "process"},
+		{`{"op":"report"}`, "op report: want what is observed"},
+		{`{"op":"stop","observed":{"number":1}}`, "op stop: what is observed is for op report"},
+		{`{"op":"report","observed":{"number":1,"processes":[{"process":3,"role":"boss"}]}}`, `process 3: role "boss"`},
+		{`{"op":"report","observed":{"number":1,"processes":[{"process":3,"role":"worker","state":"asleep"}]}}`, `process 3: state "asleep"`},
+		{`{"op":"report","observed":{"number":1,"processes":[{"process":3,"role":"worker","state":"ended"}]}}`, `state ended and cause "" contradict each other`},
+		{`{"op":"report","observed":{"number":1,"processes":[{"process":3,"role":"worker","state":"ended","cause":{"kind":"magic"}}]}}`, `cause kind "magic"`},
+		{`{"op":"report","observed":{"number":1,"processes":[{"process":3,"role":"worker","state":"running"},{"process":3,"role":"worker","state":"running"}]}}`, "process 3 comes after 3"},
+		{`{"op":"report","observed":{"number":1,"hosts":[{"host":"a b"}]}}`, `host "a b"`},
+		{`{"op":"checkpoint-stop","reason":"` + strings.Repeat("x", MaxReason+1) + `"}`, "reason of 8193 bytes, want at most 8192"},
 		{`{"op":"` + strings.Repeat("x", MaxRequest) + `"}`, "want at most 65536"},
 	} {
 		q, err := DecodeRequest([]byte(tc.text))
@@ -50,7 +54,7 @@ func TestRequestsAreStrict(t *testing.T) {
 }
 
 func TestALongReasonIsCutAtACharacter(t *testing.T) {
-	b, err := Request{Op: OpFailed, Host: "d", Reason: "x" + strings.Repeat("é", MaxReason) + "\xff"}.Encode()
+	b, err := Request{Op: OpCheckpointStop, Reason: "x" + strings.Repeat("é", MaxReason) + "\xff"}.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +89,12 @@ func TestAnswersAreStrict(t *testing.T) {
 		{&Events{}, `{"phase":"running","events":[{"number":1,"action":"ADD_QUEUED","slots":-1}]}`, "event 1: -1 slots"},
 		{&Events{}, `{"phase":"running","events":[{"number":1,"action":"SERVER_ADDED","rank":65537}]}`, "event 1: rank 65537"},
 		{&Events{}, `{"events":[]}`, `phase ""`},
+		{&Wanted{}, `{"phase":"running","revision":3,"processes":[{"process":3,"role":"worker","rank":-1,"number":2,"host":"d","goal":"run"}]}`, ""},
+		{&Wanted{}, `{"phase":"running","revision":3,"processes":[{"process":3,"role":"worker","goal":"sleep"}]}`, `goal "sleep"`},
+		{&Wanted{}, `{"phase":"running","revision":3,"processes":[{"process":0,"role":"worker","goal":"run"}]}`, "process 0 comes after 0"},
+		{&Wanted{}, `{"phase":"running","revision":3,"processes":[{"process":3,"role":"boss","goal":"run"}]}`, `role "boss"`},
+		{&Wanted{}, `{"phase":"running","revision":3,"processes":[{"process":3,"role":"worker","goal":"over","fate":"sad"}]}`, `fate "sad"`},
+		{&Wanted{}, `{"phase":"running","revision":3,"hosts":[{"host":"d","slots":-1}]}`, "slots -1"},
 		{&Why{}, `{"waits":[{"who":"a","seconds":1e300}]}`, "a waits 1e+300 seconds"},
 		{&Why{}, `{"waits":[{"who":"a","for":"b","at":"c","seconds":1.5}]}`, ""},
 		{&Telemetry{}, `{"phase":"running","columns":[{"metric":"loss"}],"totals":[null],"nodes":[{"node":1,"role":"worker","state":"gone","values":["+Inf"]}]}`, ""},
@@ -149,7 +159,7 @@ func TestRefusalsAreErrors(t *testing.T) {
 
 func FuzzRequest(f *testing.F) {
 	for _, op := range ops {
-		b, err := json.Marshal(Request{Op: op, Host: "d1", Process: 5, Cause: Cause{Kind: CauseExit, Exit: 3}, Slots: 2, GPUs: -1, CPUs: 4, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
+		b, err := json.Marshal(Request{Op: op, Host: "d1", Slots: 2, GPUs: -1, CPUs: 4, Rank: 1, Reason: "é", After: 7, WaitMillis: 10})
 		if err != nil {
 			f.Fatal(err)
 		}

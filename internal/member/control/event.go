@@ -21,14 +21,16 @@ const (
 	Leaving = "LEAVING" // a worker there is let go, since it was told to end; others stay there
 	Left    = "LEFT"    // it has left
 	Ranks   = "RANKS"   // workers have other ranks now, which Status tells; of no host
+	Taken   = "TAKEN"   // a host is being taken away, and not all can leave it; Reason is a sentence that says so
+	Vacated = "VACATED" // a host is being taken away, or no longer; Reason is a sentence that says what the job does
 
 	// Of no host: a number of workers that was asked for.
-	Scaling    = "SCALING"     // Workers, Placement: the launcher is to carry it out, or to refuse it
+	Scaling    = "SCALING"     // Workers, Placement, Reason: the job scales, and by which steps
 	Scaled     = "SCALED"      // Scale: so many workers count now
 	ScaleShort = "SCALE_SHORT" // Scale, Reason: not all could be started
 	Wish       = "WISH"        // Workers, Reason: rank 0 wants the job to have so many
 
-	ServerQueued  = "SERVER_QUEUED" // wanted at a rank; the launcher starts it
+	ServerQueued  = "SERVER_QUEUED" // wanted at a rank
 	ServerAdded   = "SERVER_ADDED"
 	ServerRemoved = "SERVER_REMOVED" // its shards are at others; it ends
 	ServerFailed  = "SERVER_FAILED"  // it could not be added
@@ -40,7 +42,7 @@ const (
 	NotSlow    = "NOT_SLOW" // no longer
 )
 
-var hostActions = []string{AddQueued, Added, RemovalQueued, Removed, HostFailed, Lost, Leaving, Left}
+var hostActions = []string{AddQueued, Added, RemovalQueued, Removed, HostFailed, Lost, Leaving, Left, Taken, Vacated}
 var jobActions = []string{Ranks, Scaling, Scaled, ScaleShort, Wish}
 var serverActions = []string{ServerQueued, ServerAdded, ServerRemoved, ServerFailed}
 var workerActions = []string{BecameSlow, NotSlow}
@@ -63,7 +65,7 @@ type Event struct {
 	Reason  string `json:"reason,omitempty"`
 
 	Workers   int             `json:"workers,omitempty"`   // of SCALING and WISH: that are wanted in all
-	Placement []WorkersOnHost `json:"placement,omitempty"` // of SCALING: on which hosts; none: the launcher chooses
+	Placement []WorkersOnHost `json:"placement,omitempty"` // of SCALING: on which hosts; none: the scheduler chooses
 	Scale     uint64          `json:"scale,omitempty"`     // of SCALED and SCALE_SHORT: the number of the event SCALING
 }
 

@@ -27,7 +27,7 @@ func TestAnswersHaveSnakeCaseKeys(t *testing.T) {
 			check(path+"."+f.Name, f.Type)
 		}
 	}
-	for _, x := range []any{Status{}, Why{}, Events{}, Done{}, Request{}, Report{}, Result{}} {
+	for _, x := range []any{Status{}, Why{}, Events{}, Done{}, Wanted{}, Request{}, Report{}, Result{}} {
 		check(reflect.TypeOf(x).Name(), reflect.TypeOf(x))
 	}
 	if len(seen) < 12 {

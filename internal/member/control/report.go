@@ -30,6 +30,8 @@ type Report struct {
 // A Stopping says that the job stops with a checkpoint.
 type Stopping struct {
 	Reason string `json:"reason"` // who asked for it, for people
+	// LimitMillis is how long that may take; 0: the launcher knows.
+	LimitMillis int64 `json:"limit_ms,omitempty"`
 }
 
 // A Stopped is what the job can go on from.
@@ -54,7 +56,7 @@ func (r Report) Line() (string, error) {
 		r.Failed = &c
 	}
 	if r.Stopping != nil {
-		r.Stopping = &Stopping{clip(r.Stopping.Reason, MaxReason)}
+		r.Stopping = &Stopping{clip(r.Stopping.Reason, MaxReason), r.Stopping.LimitMillis}
 	}
 	if r.Stopped != nil {
 		r.Stopped = &Stopped{r.Stopped.Steps, clip(r.Stopped.Reason, MaxReason)}
@@ -113,8 +115,10 @@ func (r *Report) check() error {
 			return fmt.Errorf("control: report: metrics at %q: want host:port", r.Metrics)
 		}
 	}
-	if r.Stopping != nil {
-		set++
+	if s := r.Stopping; s != nil {
+		if set++; s.LimitMillis < 0 || s.LimitMillis > maxNoticeMillis {
+			return fmt.Errorf("control: report: stopping: limit_ms %d, want 0 to %d", s.LimitMillis, maxNoticeMillis)
+		}
 	}
 	if r.Stopped != nil {
 		set++

@@ -2,7 +2,6 @@ package control
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -17,38 +16,35 @@ const (
 	// The answer to all others is Done.
 	OpAdd    = "add"    // Host, Slots, GPUs, CPUs: ask for workers on it
 	OpRemove = "remove" // Host: ask all workers there to leave
-	OpFailed = "failed" // Host, Reason: it could not be added
-	OpLost   = "lost"   // Process, Cause: it ended; Done has the Phase
-	OpLeft   = "left"   // Process: it was a worker's, and ended with code 0
 	OpStop   = "stop"   // the whole job is being stopped
 	// OpCheckpointStop, Reason, NeedsFolder: all workers write a checkpoint after a step that
 	// they agree on, and the job ends, to go on later.
 	OpCheckpointStop = "checkpoint-stop"
 
-	// OpScale asks for a number of workers, Workers or those of Placement. Done comes when the
-	// launcher has taken or refused it; what becomes of it is in Status and in the events
-	// Scaling, Scaled and ScaleShort. A newer one replaces it.
+	// OpScale asks for a number of workers, Workers or those of Placement. Done says whether it
+	// can be; what becomes of it is in Status and in the events Scaling, Scaled and ScaleShort. A
+	// newer one replaces it.
 	OpScale = "scale"
-	// What the launcher says to carry a Scale out.
-	OpScaling = "scaling" // Scale, State, Reason: that it carries it out, refuses it, or cannot start all workers
-	OpGrow    = "grow"    // Host, Slots: it starts so many more workers there
-	OpRelease = "release" // Process: this worker leaves
 
 	// Where shards have backups.
 	OpAddServer    = "add-server"    // Host (may be empty): ask for one more server; Done has its Rank
 	OpRemoveServer = "remove-server" // Rank: its shards go to others, and it ends
-	OpServerFailed = "server-failed" // Rank, Reason: it could not be started
+
+	// The launcher's two: it reports all that it observes, and watches what is wanted.
+	OpReport = "report" // Observed; Done has the Phase
+	OpWanted = "wanted" // Revision, After, WaitMillis: Wanted beyond that revision, or with events after that number, else after the wait
 )
 
 // ops are all operations, as messages name them.
-var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpFailed, OpServerFailed, OpLost, OpLeft, OpStop, OpCheckpointStop,
-	OpScale, OpScaling, OpGrow, OpRelease, OpTelemetry, OpSeries, OpTrace, OpTraceParts, OpTraceEnd}
+var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRemoveServer, OpStop, OpCheckpointStop, OpScale,
+	OpReport, OpWanted, OpTelemetry, OpSeries, OpTrace, OpTraceParts, OpTraceEnd}
 
 // Limits of a Request.
 const (
-	MaxRequest    = 64 << 10 // bytes of its JSON
-	MaxReason     = 8 << 10  // bytes
-	MaxHostName   = 255      // bytes
+	MaxRequest    = 64 << 10  // bytes of its JSON
+	MaxSnapshot   = MaxAnswer // the same of OpReport
+	MaxReason     = 8 << 10   // bytes
+	MaxHostName   = 255       // bytes
 	MaxSlots      = 1 << 16
 	MaxGPUs       = 1 << 16
 	MaxCPUs       = 1 << 16
@@ -64,20 +60,20 @@ type Request struct {
 	Slots   int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
 	GPUs    int    `json:"gpus,omitempty"`  // GPUs that may be used there; 0: all, -1: none
 	CPUs    int    `json:"cpus,omitempty"`  // processors that may be used there; 0: all
-	Process uint32 `json:"process,omitempty"`
-	Rank    int    `json:"rank,omitempty"` // of the server that is meant
+	Rank    int    `json:"rank,omitempty"`  // of the server that is meant
 	Reason  string `json:"reason,omitempty"`
-	Cause   Cause  `json:"cause,omitzero"`
 	// NeedsFolder refuses a stop with a checkpoint where the workers report that they have no
 	// folder for one.
 	NeedsFolder bool   `json:"needs_folder,omitempty"`
-	After       uint64 `json:"after,omitempty"`
+	After       uint64 `json:"after,omitempty"`    // the number of an event, or of a part
+	Revision    uint64 `json:"revision,omitempty"` // of OpWanted: the one that is known
 	WaitMillis  int64  `json:"wait_ms,omitempty"`
 
-	Workers   int             `json:"workers,omitempty"`   // of OpScale: the job's workers in all; 0: those of Placement
-	Placement []WorkersOnHost `json:"placement,omitempty"` // of OpScale: on which hosts; hosts that are not named end with none. None: the launcher chooses. Of OpScaling: the same, as the job spells the hosts
-	Scale     uint64          `json:"scale,omitempty"`     // of OpScaling: the number of the event Scaling; of OpRemove: not 0 if it is done to carry out that scale
-	State     string          `json:"state,omitempty"`     // of OpScaling: ScaleUnderWay, ScaleRefused or ScaleTooFew
+	Workers int `json:"workers,omitempty"` // of OpScale: the job's workers in all; 0: those of Placement
+	// Placement says of OpScale on which hosts; hosts that are not named end with none. Without
+	// one the scheduler chooses.
+	Placement []WorkersOnHost `json:"placement,omitempty"`
+	Observed  *Observed       `json:"observed,omitempty"` // of OpReport
 
 	Metrics     []string `json:"metrics,omitempty"`  // of OpTelemetry and OpSeries
 	NodeIDs     []uint64 `json:"node_ids,omitempty"` // of OpSeries
@@ -93,7 +89,9 @@ type Request struct {
 // Encode returns the JSON of a request that keeps the limits. A longer Reason is cut.
 func (r Request) Encode() ([]byte, error) {
 	r.Version = Version
-	r.Reason, r.Cause.Text = clip(r.Reason, MaxReason), clip(r.Cause.Text, MaxReason)
+	if r.Reason = clip(r.Reason, MaxReason); r.Observed != nil {
+		r.Observed = r.Observed.clipped()
+	}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -104,14 +102,17 @@ func (r Request) Encode() ([]byte, error) {
 // the error says which field is out of range.
 func DecodeRequest(text []byte) (Request, error) {
 	var r Request
-	if err := decode("request", text, MaxRequest, &r); err != nil {
+	if err := decode("request", text, MaxSnapshot, &r); err != nil {
 		var other struct{ Version int } // another version may have other fields
-		if len(text) <= MaxRequest && json.Unmarshal(text, &other) == nil {
+		if len(text) <= MaxSnapshot && json.Unmarshal(text, &other) == nil {
 			if err := checkVersion(other.Version); err != nil {
 				return Request{}, err
 			}
 		}
 		return Request{}, err
+	}
+	if len(text) > MaxRequest && r.Op != OpReport {
+		return Request{}, malformed("request", "%d bytes, want at most %d", len(text), MaxRequest)
 	}
 	if len(r.Placement) == 0 {
 		r.Placement = nil // [] is none
@@ -132,8 +133,8 @@ func (r *Request) check() error {
 		known = known || r.Op == op
 	}
 	// Where a host may be added its name is a key, and part of a path.
-	named := r.Op == OpAdd || r.Op == OpRemove || r.Op == OpFailed || r.Op == OpGrow
-	bad := strings.ContainsAny(r.Host, "/ \t\r\n") || len(r.Host) > MaxHostName
+	named := r.Op == OpAdd || r.Op == OpRemove
+	bad := !validHost(r.Host)
 	if err := checkVersion(r.Version); err != nil {
 		return err
 	}
@@ -144,8 +145,6 @@ func (r *Request) check() error {
 		return fmt.Errorf("host %q: want a name of 1 to %d bytes without spaces and slashes", r.Host, MaxHostName)
 	case bad:
 		return fmt.Errorf("host %q: want a name of up to %d bytes without spaces and slashes", r.Host, MaxHostName)
-	case (r.Op == OpLost || r.Op == OpLeft || r.Op == OpRelease) && r.Process == 0:
-		return fmt.Errorf("op %s: want the number of a process that the launcher started", r.Op)
 	case r.Slots < 0 || r.Slots > MaxSlots:
 		return fmt.Errorf("host %s: %d slots, want 1 to %d", r.Host, r.Slots, MaxSlots)
 	case r.GPUs < -1 || r.GPUs > MaxGPUs || r.CPUs < 0 || r.CPUs > MaxCPUs:
@@ -157,10 +156,6 @@ func (r *Request) check() error {
 		return fmt.Errorf("there is no server %d: want a rank of 0 to %d", r.Rank, maxRank)
 	case len(r.Reason) > MaxReason:
 		return fmt.Errorf("reason of %d bytes, want at most %d", len(r.Reason), MaxReason)
-	case len(r.Cause.Text) > MaxReason:
-		return fmt.Errorf("cause of %d bytes, want at most %d", len(r.Cause.Text), MaxReason)
-	case r.Op == OpLost && r.Cause.Kind == "":
-		return errors.New("op lost: want the cause")
 	case r.WaitMillis < 0 || r.WaitMillis > MaxWaitMillis:
 		return fmt.Errorf("wait_ms %d: want 0 to %d", r.WaitMillis, MaxWaitMillis)
 	}
@@ -170,7 +165,18 @@ func (r *Request) check() error {
 	if err := r.checkTrace(); err != nil {
 		return err
 	}
-	return r.Cause.check("request")
+	switch {
+	case r.Op == OpReport:
+		return r.Observed.check()
+	case r.Observed != nil:
+		return fmt.Errorf("op %s: what is observed is for op %s", r.Op, OpReport)
+	}
+	return nil
+}
+
+// validHost reports whether a name may be a key, and part of a path.
+func validHost(name string) bool {
+	return !strings.ContainsAny(name, "/ \t\r\n") && len(name) <= MaxHostName
 }
 
 // clip cuts text to so many bytes, of whole characters. What is no UTF-8, JSON would replace by

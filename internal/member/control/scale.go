@@ -10,11 +10,9 @@ import (
 
 // What becomes of a Scale.
 const (
-	ScaleAsked    = "asked"     // the launcher has not taken it yet
 	ScaleUnderWay = "under_way" // workers are joining or leaving
 	ScaleReached  = "reached"   // so many workers count, and no others
 	ScaleTooFew   = "too_few"   // workers could not be started, or were lost; Reason says why
-	ScaleRefused  = "refused"   // by the launcher; Reason says why
 )
 
 // MaxWorkers bounds the number of workers that may be asked for.
@@ -30,9 +28,9 @@ type WorkersOnHost struct {
 type Scale struct {
 	Number    uint64          `json:"number"`              // of the event Scaling
 	Workers   int             `json:"workers"`             // that are wanted
-	Placement []WorkersOnHost `json:"placement,omitempty"` // where they are wanted; none: the launcher chooses
+	Placement []WorkersOnHost `json:"placement,omitempty"` // where they are wanted; none: the scheduler chooses
 	Present   int             `json:"present"`             // workers that count and have not been asked to leave
-	State     string          `json:"state"`               // ScaleAsked to ScaleTooFew
+	State     string          `json:"state"`               // ScaleUnderWay to ScaleTooFew
 	Reason    string          `json:"reason,omitempty"`    // of ScaleTooFew
 }
 
@@ -56,15 +54,8 @@ func ScaleText(workers int, p []WorkersOnHost) string {
 
 func (r *Request) checkScale() error {
 	switch {
-	case r.Op != OpScale && (r.Workers != 0 || len(r.Placement) > 0 && r.Op != OpScaling):
+	case r.Op != OpScale && (r.Workers != 0 || len(r.Placement) > 0):
 		return fmt.Errorf("op %s: workers and placement are for op %s", r.Op, OpScale)
-	case r.Op != OpScaling && (r.Scale != 0 && r.Op != OpRemove || r.State != ""):
-		return fmt.Errorf("op %s: scale and state are for op %s", r.Op, OpScaling)
-	case r.Op == OpScaling && (r.Scale == 0 || !slices.Contains([]string{ScaleUnderWay, ScaleRefused, ScaleTooFew}, r.State)):
-		return fmt.Errorf("op %s: scale %d is %q: want the number of a scale, which is %s, %s or %s", r.Op, r.Scale, r.State, ScaleUnderWay, ScaleRefused, ScaleTooFew)
-	case r.Op == OpScaling:
-		_, err := checkPlacement(r.Placement)
-		return err
 	case r.Op != OpScale:
 		return nil
 	case r.Workers != 0 && len(r.Placement) > 0:
@@ -113,7 +104,7 @@ func (s *Scale) check() error {
 		return fmt.Errorf("control: status: scale %d: %w", s.Number, err)
 	}
 	switch {
-	case !slices.Contains([]string{ScaleAsked, ScaleUnderWay, ScaleReached, ScaleTooFew}, s.State):
+	case !slices.Contains([]string{ScaleUnderWay, ScaleReached, ScaleTooFew}, s.State):
 		return fmt.Errorf("control: status: scale %d: state %q is not known", s.Number, s.State)
 	case s.Workers < 0 || s.Workers > MaxWorkers || s.Present < 0:
 		return fmt.Errorf("control: status: scale %d: %d workers of %d, one is out of range", s.Number, s.Present, s.Workers)

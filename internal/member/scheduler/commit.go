@@ -65,11 +65,28 @@ func (m *membership) commit(out *output) {
 		Event = joblog.ChangeMade.With("change", made.number, "took", took, "generation", m.job.generation, "workers", len(stay), "steps", d.Steps, "epoch", d.Epoch)
 	m.noteRanks(out)
 	m.tellCommitted(out, gone, enter, moved)
+	m.cameOrWent = out.now
+	m.fleetCommitted(gone, enter)
 	m.scale.check(out, m.roster.workers())
 	m.changed(out)
 	m.changeWaits.committed(out, &m.roster)
 	m.barriers.check(out, m.roster.workers())
 	m.admitReady(out)
+}
+
+// fleetCommitted brings the fleet up to a change that was committed.
+func (m *membership) fleetCommitted(gone, enter []*node) {
+	for _, n := range gone {
+		if p := m.fleet.of(n.process); p != nil {
+			m.fleet.endAs(p, control.GoalEnd, leaveTime, control.FateRemoved, "had to be stopped", "")
+		}
+	}
+	m.follow()
+	if m.scale.newest.Number > 0 {
+		for _, n := range enter {
+			m.listMembers(n.Host)
+		}
+	}
 }
 
 // tellCommitted tells the events of a change that was committed.
@@ -78,7 +95,7 @@ func (m *membership) tellCommitted(out *output, gone, enter []*node, moved bool)
 		out.event(control.Event{Action: control.Ranks})
 	}
 	for _, n := range gone {
-		m.hosts.left(out, n, &m.roster)
+		m.noteLeft(out, n)
 	}
 	for _, n := range enter {
 		m.hosts.entered(out, n.Host)

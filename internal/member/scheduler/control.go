@@ -24,9 +24,14 @@ func (c *Core) control(request uint64, x *wire.Control) {
 	case control.OpEvents:
 		c.events.read(&c.out, request, r)
 		return
-	case control.OpScale:
-		c.members.askScale(&c.out, request, r)
+	case control.OpWanted:
+		c.members.launchers.add(&c.out, request, r)
 		return
+	case control.OpScale:
+		if m := &c.members; m.fleet.Adopted && !m.fleet.heard() {
+			m.scaleWaits.add(&c.out, request, r)
+			return
+		}
 	}
 	for _, answer := range []func(control.Request) control.Answer{c.look, c.traces, c.change} {
 		if a := answer(r); a != nil {
@@ -60,17 +65,14 @@ func (c *Core) traces(r control.Request) control.Answer {
 func (c *Core) change(r control.Request) control.Answer {
 	m, out, done := &c.members, &c.out, &control.Done{}
 	switch r.Op {
-	case control.OpLost:
-		done.Error = m.ended(out, r)
-		done.Phase = phaseNames[m.job.phase]
-	case control.OpLeft:
-		done.Error = m.ended(out, r)
+	case control.OpReport:
+		return m.observe(out, r.Observed)
+	case control.OpScale:
+		return m.askScale(out, r)
 	case control.OpAddServer:
 		done.Rank, done.Error = m.addServer(out, r.Host)
 	case control.OpRemoveServer:
 		done.Error, done.Again = m.removeServer(out, r.Rank)
-	case control.OpServerFailed:
-		done.Error = m.servers.failed(out, r.Rank, r.Reason)
 	case control.OpStop:
 		done.Error = m.stopAll(out)
 	case control.OpCheckpointStop:
@@ -80,13 +82,7 @@ func (c *Core) change(r control.Request) control.Answer {
 			break
 		}
 		done.Error, done.Again = m.stopWithCheckpoint(out, r.Reason)
-	case control.OpScaling:
-		done.Error = m.scale.launcherSays(out, r, m.roster.workers())
-	case control.OpGrow:
-		done.Error, done.Again = m.grow(out, r.Host, max(r.Slots, 1))
-	case control.OpRelease:
-		done.Error, done.Again = m.release(out, r.Process)
-	case control.OpAdd, control.OpRemove, control.OpFailed:
+	case control.OpAdd, control.OpRemove:
 		done.Error = m.changeHost(out, r)
 	default:
 		return nil

@@ -59,9 +59,9 @@ func NewCore(set Settings, now time.Time) *Core {
 	c.trace.set, c.adapts.set = &c.set, &c.set
 	c.out = output{now: now, unkept: set.Unkept, job: &c.members.job, events: &c.events}
 	m := &c.members
-	c.timed = []timed{m, &m.job, &m.hosts, &m.servers, &m.change, &m.scale, &m.watches, &m.barriers.waits, &m.signals.waits, &m.changeWaits.waits, &c.events, &c.trace}
-	c.waiters = []waiter{&m.scale, &m.barriers.waits, &m.signals.waits, &m.changeWaits.waits, &c.events}
-	c.keepers = []keeper{&m.roster, &m.places, &m.servers, &m.change, &m.scale, &c.adapts, &m.job}
+	c.timed = []timed{m, &m.job, &m.hosts, &m.servers, &m.change, &m.watches, &m.barriers.waits, &m.signals.waits, &m.changeWaits.waits, &m.launchers, &m.scaleWaits, &m.departures, &m.wish, &c.events, &c.trace}
+	c.waiters = []waiter{&m.launchers, &m.scaleWaits, &m.barriers.waits, &m.signals.waits, &m.changeWaits.waits, &c.events}
+	c.keepers = []keeper{&m.sites, &m.fleet, &m.roster, &m.places, &m.servers, &m.change, &m.scale, &c.adapts, &m.job}
 	return c
 }
 
@@ -91,7 +91,11 @@ func (c *Core) Step(e Event) Output {
 	default:
 		c.handle(e.Request, e.Message)
 	}
+	c.members.scaleWaits.tell(&c.out, &c.members)
+	c.members.reconcile(&c.out)
+	c.adapts.wait(c.members.wish.workers != 0)
 	c.record()
+	c.members.launchers.tell(&c.out, &c.members)
 	return c.out.Output
 }
 
@@ -136,7 +140,6 @@ func (c *Core) pass(e Event) {
 	m.barriers.pass(out, m.roster.workers)
 	m.changeWaits.pass(out, func(asker uint64) string { return m.change.obstacles(asker, &m.roster, out.now) })
 	c.events.pass(out)
-	m.scale.pass(out)
 	m.signals.pass(out)
 }
 

@@ -23,9 +23,13 @@
 // arrived at the same step and every server has reported what it counted of lost workers. The
 // remaining workers keep their order and get the ranks from 0 on, new ones come last, and what is
 // left of the epoch is divided over them. A loss also makes a new generation at once, without the
-// lost worker, since other workers wait for it in rounds. Hosts of workers have a status and
-// numbered events, which the launcher follows; internal/member/control has what people and tools
-// may ask.
+// lost worker, since other workers wait for it in rounds.
+//
+// The core alone decides which processes the job should have, and where. That is the wanted state:
+// it has a revision, and is in the journal. The launcher watches it, starts and ends what differs
+// from it, and reports what it observes; it decides nothing about the membership. Hosts of workers
+// have a status and numbered events, which tell people what has happened. internal/member/control
+// has what the launcher, people and tools may ask.
 //
 // # The machines
 //
@@ -41,7 +45,12 @@
 //	leases         which silent nodes are lost, and which are waited for
 //	changer        the pending change, what servers counted of lost workers, the division
 //	hostTable      the hosts of workers
-//	scaler         the number of workers that was asked for
+//	sites          where workers and servers may run, and how many on each host
+//	fleet          the processes that should be, and how the launcher saw each last
+//	departures     hosts that are being taken away, and what becomes of what runs there
+//	wish           the number of workers that rank 0 asks for
+//	scaler         the number of workers that was asked for, and what is left to be done for it
+//	scaleWaits     requests for such a number that wait for the launcher's first report
 //	serverTable    ranks of servers, and servers that were asked for
 //	placement      which server has which shard and its backup; its planner decides
 //	watches        the nodes' requests for the next membership
@@ -79,7 +88,9 @@
 //
 // The way of a loss through the runtime; files without a folder are of this package:
 //
-//	launch/internal/job                the worker's process has ended: the launcher tells the scheduler
+//	launch/internal/job                the worker's process has ended: the launcher's next report of what
+//	                                   it observes has its end (control.Observed)
+//	observed.go                        processEnded: a member that ended is lost, unless it may leave
 //	lease.go                           without that word, the lease of a silent node expires; soon, if its
 //	                                   watch ended with its connection (leases.cut)
 //	loss.go                            loseWorker: the node is lost, and the policy may fail the job for it
@@ -112,6 +123,7 @@
 //	membership.go                      the sum of the machines of the membership
 //	register.go, join.go, leave.go, loss.go, commit.go, hostchanges.go, serverchanges.go
 //	                                   its procedures
+//	wanted.go, observed.go             what the launcher watches, and what it reports
 //	views.go, status.go                what the core says of itself
 //	journal.go, state.go, bolt.go, etcd.go
 //	                                   what outlives a scheduler
@@ -119,7 +131,8 @@
 //	                                   the shell: its loop, requests, the journal, the launcher
 //
 // Every machine is in the file that is named for it: policy.go, job.go, roster.go and node.go,
-// lease.go, change.go and division.go, hosts.go, scale.go, servers.go, placement.go (its planner in
-// plan.go and backups.go), watches.go, waits.go, barriers.go, signals.go, changewaits.go,
+// lease.go, change.go and division.go, hosts.go, sites.go, fleet.go, departures.go, wish.go, scale.go
+// (its planner in scaleplan.go), scalewaits.go, servers.go, placement.go (its planner in plan.go and
+// backups.go), watches.go, waits.go, barriers.go, signals.go, changewaits.go,
 // eventlog.go, telemetry.go, slow.go, trace.go, adaptation.go.
 package scheduler

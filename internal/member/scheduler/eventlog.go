@@ -58,7 +58,7 @@ func noteEvent(out *output, e control.Event, said slog.Attr) {
 	switch {
 	case e.Action == control.Ranks:
 		// It is noted with the ranks.
-	case e.Action == control.Lost && e.Reason != "":
+	case e.Action == control.Taken, e.Action == control.Vacated, e.Action == control.Lost && e.Reason != "":
 		// The reason is a sentence that names the process and its host.
 		out.note("%s", e.Reason).Event = said
 	case e.Action == control.BecameSlow:

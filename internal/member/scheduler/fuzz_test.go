@@ -48,8 +48,8 @@ func prod(t *testing.T, c *Core) {
 			&wire.Control{Request: `{"op":"status"}`}, &wire.Control{Request: `{"op":"why"}`}, &wire.Control{Request: `{"op":"events"}`},
 			&wire.Control{Request: `{"op":"remove","host":"a"}`}, &wire.AskLeave{Node: id, Reason: "x"},
 			&wire.Control{Request: `{"op":"checkpoint-stop","reason":"x"}`}, &wire.Stopped{Node: id, Steps: 7},
-			&wire.Control{Request: `{"op":"scale","workers":3}`}, &wire.Control{Request: `{"op":"scaling","scale":9,"state":"under_way"}`},
-			&wire.Control{Request: `{"op":"release","process":4}`},
+			&wire.Control{Request: `{"op":"scale","workers":3}`}, &wire.Control{Request: `{"op":"report","observed":{"number":1,"processes":[{"process":4,"role":"worker","rank":0,"number":0,"host":"a","state":"running"}]}}`},
+			&wire.Control{Request: `{"op":"wanted","wait_ms":10}`},
 		} {
 			request++
 			at = at.Add(time.Millisecond)
@@ -73,7 +73,7 @@ func prod(t *testing.T, c *Core) {
 // FuzzControl: whatever is asked, the answer is JSON or a refusal, and the core goes on.
 func FuzzControl(f *testing.F) {
 	for _, s := range []string{`{"op":"status"}`, `{"op":"why"}`, `{"op":"events","after":1,"wait_ms":1000}`, `{"op":"add","host":"h"}`,
-		`{"op":"remove","host":"a"}`, `{"op":"failed","host":"d","reason":"x"}`, `{"op":"scale","placement":[{"host":"a","workers":2}]}`, `{"op":"scaling","scale":5,"state":"refused"}`, `{"op":"grow","host":"a","slots":2}`, `{"op":"release","process":3}`, `{"op":7}`, `{`, `[[[[`, `{"op":"add","host":"a\u0000b"}`} {
+		`{"op":"remove","host":"a"}`, `{"op":"report","observed":{"number":2,"hosts":[{"host":"d"}]}}`, `{"op":"scale","placement":[{"host":"a","workers":2}]}`, `{"op":"scaling","scale":5,"state":"refused"}`, `{"op":"grow","host":"a","slots":2}`, `{"op":"release","process":3}`, `{"op":7}`, `{`, `[[[[`, `{"op":"add","host":"a\u0000b"}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

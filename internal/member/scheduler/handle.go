@@ -74,7 +74,9 @@ func (c *Core) heartbeat(request uint64, n *node, b *wire.Heartbeat) {
 	job := &c.members.job
 	n.said = progressOf(b)
 	if n.Role == wire.RoleWorker && n.Rank == 0 {
-		c.adapts.heard(&c.out, n, b.Adaptation)
+		if w := c.adapts.heard(&c.out, n, b.Adaptation); w.workers > 0 {
+			c.members.wish = w
+		}
 	}
 	c.measured(n, b.Record)
 	c.out.answer(request, &wire.Beat{Generation: job.generation, Revision: job.revision, Incarnation: job.incarnation(), At: job.clock(c.out.now), Window: c.trace.window(n)})

@@ -2,10 +2,10 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
@@ -28,28 +28,27 @@ func (m *membership) changeHost(out *output, r control.Request) string {
 	if why := m.cannotChange(out); why != "" {
 		return why
 	}
-	if r.Op == control.OpFailed {
-		return m.hostFailed(out, r.Host, r.Reason)
-	}
 	if m.job.stop != notStopping {
 		return "the whole job is being stopped"
 	}
 	refusal := ""
 	if r.Op == control.OpAdd {
 		refusal = m.addHost(out, r)
-	} else {
-		refusal = m.removeHost(out, r.Host)
+	} else if refusal = m.removeHost(out, r.Host); refusal != "" {
+		m.sites.keeps(r.Host)
 	}
-	if refusal == "" && r.Scale == 0 {
-		m.scale.end(out, fmt.Sprintf("a newer request replaces it: %s host %s", r.Op, r.Host))
+	if refusal == "" {
+		m.scale.end()
 	}
 	return refusal
 }
 
-// addHost asks for workers on a host, which the launcher starts when it gets the event. It returns
-// why that is not possible.
+// addHost wants workers on a host. It returns why that is not possible.
 func (m *membership) addHost(out *output, r control.Request) string {
 	name, slots := r.Host, r.Slots
+	if m.departing(name) {
+		return fmt.Sprintf("host %s cannot be added: it is being taken away", name)
+	}
 	if why := m.hosts.cannotAdd(name); why != "" {
 		return why
 	}
@@ -62,6 +61,15 @@ func (m *membership) addHost(out *output, r control.Request) string {
 	}
 	m.hosts.expect(out, name)
 	out.event(control.Event{Action: control.AddQueued, Host: name, Slots: slots, GPUs: r.GPUs, CPUs: r.CPUs})
+	if _, err := m.sites.enrol(name, slots, r.GPUs, r.CPUs); err != nil {
+		m.failHost(out, name, err.Error())
+		return ""
+	}
+	m.sites.list(name, max(slots, 1))
+	m.dropDelayed(name)
+	if m.fleet.Adopted {
+		m.startOn(name, max(slots, 1), true)
+	}
 	return ""
 }
 
@@ -70,22 +78,36 @@ func (m *membership) removeHost(out *output, name string) string {
 	if why := m.hosts.cannotRemove(name); why != "" {
 		return why
 	}
-	here, count := m.roster.on(name), 0
-	for _, n := range here {
-		if n.Counts() {
-			count++
-		}
-	}
+	counts := slices.ContainsFunc(m.roster.on(name), (*node).counts)
 	stay := m.roster.count(func(n *node) bool { return n.worker() && n.stays() && n.Host != name })
-	if count > 0 && stay < m.set.Elastic.MinWorkers {
+	if counts && stay < m.set.Elastic.MinWorkers {
 		return fmt.Sprintf("host %s cannot be removed: it would leave %d, want at least %s", name, stay, plural.Of(m.set.Elastic.MinWorkers, "worker"))
 	}
+	m.sites.withdraw(name)
+	m.vacate(out, name)
+	m.hosts.dismiss(out, name)
+	return ""
+}
+
+// vacate asks all workers on a host to leave, and wants no others there.
+func (m *membership) vacate(out *output, name string) {
 	m.hosts.tell(out, name, control.RemovalQueued, "")
-	for _, n := range here {
+	m.sites.list(name, 0)
+	m.dropDelayed(name)
+	for _, p := range m.fleet.workersOn(name) {
+		if p.Joined {
+			m.fleet.aim(p, control.GoalLeave, 0)
+		} else {
+			m.fleet.endAs(p, control.GoalEnd, 0, control.FateRemoved, "before it had joined", "")
+		}
+	}
+	count := 0
+	for _, n := range m.roster.on(name) {
 		if !n.Counts() {
 			m.removeJoining(out, n)
 			continue
 		}
+		count++
 		n.State = wire.MemberLeaving
 		m.roster.mark(n)
 		m.change.wantFewer()
@@ -96,77 +118,41 @@ func (m *membership) removeHost(out *output, name string) string {
 	m.hosts.emptied(out, name, &m.roster)
 	m.changed(out)
 	m.tryCommit(out)
-	return ""
 }
 
-// hostFailed handles the launcher's report that it could not start a worker on a host. It returns
-// why that is ignored.
-func (m *membership) hostFailed(out *output, name, why string) string {
-	if ignored := m.hosts.cannotFail(name); ignored != "" {
-		return ignored
+// dropDelayed gives up the workers that would be started again on a host after a while.
+func (m *membership) dropDelayed(name string) {
+	for _, p := range m.fleet.workersOn(name) {
+		if p.delayed() {
+			m.fleet.drop(p)
+		}
 	}
-	m.hosts.tell(out, name, control.HostFailed, why)
+}
+
+// hostFailed gives a host up on which no worker can be started, unless others of it are in the job.
+func (m *membership) hostFailed(out *output, name, why string) {
+	if ignored := m.hosts.cannotFail(name); ignored != "" {
+		out.warn("host %s: %s (%s)", name, why, ignored)
+		m.startsMissing(out, name, why)
+		return
+	}
+	m.failHost(out, name, why)
 	for _, n := range m.roster.on(name) {
 		if !n.Counts() {
 			m.drop(out, n, why)
 		}
 	}
-	return ""
 }
 
-// askScale takes a request for a number of workers.
-func (m *membership) askScale(out *output, request uint64, r control.Request) {
-	why := m.cannotChange(out)
-	if why == "" && m.job.stop != notStopping {
-		why = "cannot scale to " + control.ScaleText(r.Wanted(), r.Placement) + ": the whole job is being stopped"
+// failHost notes that a host could not be added. Its workers that have not joined end.
+func (m *membership) failHost(out *output, name, why string) {
+	m.hosts.tell(out, name, control.HostFailed, why)
+	for _, p := range m.fleet.workersOn(name) {
+		if !p.Joined {
+			m.fleet.endAs(p, control.GoalEnd, 0, control.FateRefused, "could not join: "+why, why)
+		}
 	}
-	if why == "" {
-		why = m.scale.cannot(r, len(m.roster.living(wire.RoleServer)))
-	}
-	if why != "" {
-		out.report(request, &control.Done{Error: why})
-		return
-	}
-	m.scale.ask(out, request, r, m.roster.staying())
-}
-
-// grow lets workers of a host join that the launcher is about to start. It returns why they may
-// not, and whether they may a moment later.
-func (m *membership) grow(out *output, name string, workers int) (refusal string, again bool) {
-	if why := m.cannotChange(out); why != "" {
-		return why, false
-	}
-	nodes := m.roster.size()
-	switch status := m.hosts.status(name); {
-	case nodes+workers > cluster.MaxNodes:
-		return fmt.Sprintf("the job has %d workers and servers, want at most %d", nodes, cluster.MaxNodes), false
-	case status == control.RemovalQueued:
-		return fmt.Sprintf("host %s is being removed", name), true
-	case status == "" || status == control.Removed || status == control.HostFailed:
-		m.hosts.expect(out, name)
-		out.note("host %s: workers will join from it", name).Event = joblog.HostChanged.With("action", control.AddQueued, "node_host", name)
-	}
-	return "", false
-}
-
-// release lets a worker leave that a scaling does not need. It returns why it may not, and whether
-// it may a moment later.
-func (m *membership) release(out *output, process uint32) (refusal string, again bool) {
-	if why := m.cannotChange(out); why != "" {
-		return why, false
-	}
-	n := m.roster.ofProcess(process)
-	switch {
-	case n == nil || n.Role != wire.RoleWorker:
-		return fmt.Sprintf("no live worker has process number %d", process), false
-	case n.State == wire.MemberLeaving:
-		return "", false
-	}
-	if why := m.policy.needs(n, &m.roster, &m.job); why != "" {
-		return fmt.Sprintf("%v cannot leave: %s", n, why), true
-	}
-	m.grantLeave(out, n, "the job scales to "+control.ScaleText(m.scale.taken.Workers, m.scale.taken.Placement))
-	return "", false
+	m.startsMissing(out, name, why)
 }
 
 // stopAll handles the launcher's notice that it stops the whole job: from now on no single worker
@@ -188,10 +174,22 @@ func (m *membership) stopWithCheckpoint(out *output, reason string) (refusal str
 	case m.job.phase == wire.PhaseForming:
 		return m.forming(out.now), true
 	}
-	if m.job.stopWithCheckpoint(out, reason) {
-		m.change.wantAny()
-		m.changed(out)
-		m.tryCommit(out)
-	}
+	m.beginStop(out, reason)
 	return "", false
+}
+
+// beginStop is stopWithCheckpoint also while the job is forming. Then the workers are told when it is
+// complete: they begin, or resume, and write a checkpoint after the first step.
+func (m *membership) beginStop(out *output, reason string) {
+	if !m.job.stopWithCheckpoint(out, reason) {
+		return
+	}
+	for _, p := range slices.Clone(m.fleet.list) {
+		if p.isWorker() && p.stays() && !p.Early && p.unstarted() {
+			m.fleet.drop(p) // it could not join any more
+		}
+	}
+	m.change.wantAny()
+	m.changed(out)
+	m.tryCommit(out)
 }

@@ -32,6 +32,8 @@ type host struct {
 	since uint64
 	// by is when it fails if no worker has come from it; zero: one has.
 	by time.Time
+	// dismissed says that it was removed by name.
+	dismissed bool
 }
 
 func newHostTable(joinTimeout time.Duration) hostTable {
@@ -50,7 +52,29 @@ func (t *hostTable) status(name string) string {
 func (t *hostTable) set(out *output, name, status, reason string) {
 	t.hosts[name] = &host{status: status, reason: reason, since: out.events.last}
 	t.changed = true
-	out.put(hostKey(name), keptHost{status, reason})
+	t.put(out, name)
+}
+
+func (t *hostTable) put(out *output, name string) {
+	h := t.hosts[name]
+	out.put(hostKey(name), keptHost{h.status, h.reason, h.dismissed})
+}
+
+// dismiss notes that a host was removed by name.
+func (t *hostTable) dismiss(out *output, name string) {
+	t.hosts[name].dismissed = true
+	t.put(out, name)
+}
+
+// dismissed lists the hosts that were removed by name.
+func (t *hostTable) dismissed() (names []string) {
+	for name, h := range t.hosts {
+		if h.dismissed {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // tell is set, and tells the event of that.
@@ -86,7 +110,11 @@ func (t *hostTable) entered(out *output, name string) {
 // emptied notes that a worker has left its host as asked; with the last one the host is removed.
 func (t *hostTable) emptied(out *output, name string, r *roster) {
 	if t.status(name) == control.RemovalQueued && !r.hasWorkers(name) {
+		dismissed := t.hosts[name].dismissed
 		t.tell(out, name, control.Removed, "")
+		if dismissed {
+			t.dismiss(out, name)
+		}
 	}
 }
 
@@ -191,8 +219,9 @@ func (t *hostTable) forgetGone(out *output, hasWorkers func(name string) bool) {
 
 // A keptHost is the record of a host.
 type keptHost struct {
-	Status string
-	Reason string
+	Status    string
+	Reason    string
+	Dismissed bool `json:",omitempty"`
 }
 
 func hostKey(name string) string { return "host/" + name }
@@ -202,7 +231,7 @@ func (t *hostTable) restore(name string, value []byte) error {
 	if err := json.Unmarshal(value, &k); err != nil {
 		return err
 	}
-	t.hosts[name] = &host{status: k.Status, reason: k.Reason}
+	t.hosts[name] = &host{status: k.Status, reason: k.Reason, dismissed: k.Dismissed}
 	return nil
 }
 

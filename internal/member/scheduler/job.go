@@ -35,6 +35,8 @@ type jobState struct {
 	stop stopMode
 	// stopsFor is why the job stops with a checkpoint.
 	stopsFor string
+	// stopWithin is how long that may take; 0: as long as the launcher lets it.
+	stopWithin time.Duration
 	// stopped is what the job can go on from; nil: no worker has told.
 	stopped *control.Stopped
 
@@ -55,7 +57,7 @@ const (
 
 // journalFormat is the number of the format of the records. A scheduler reads the records of its
 // own format alone: all processes of a job are of one build.
-const journalFormat = 2
+const journalFormat = 3
 
 // A keptJob is the record of a jobState.
 type keptJob struct {
@@ -68,6 +70,7 @@ type keptJob struct {
 	Failure    *control.Failure `json:",omitempty"`
 	Stop       stopMode         `json:",omitempty"`
 	StopsFor   string           `json:",omitempty"`
+	StopWithin time.Duration    `json:",omitempty"`
 	Stopped    *control.Stopped `json:",omitempty"`
 }
 
@@ -170,7 +173,7 @@ func (j *jobState) keep(out *output) {
 }
 
 func (j *jobState) kept() keptJob {
-	return keptJob{journalFormat, j.set.Job, j.phase, j.generation, j.revision, j.reason, j.failure, j.stop, j.stopsFor, j.stopped}
+	return keptJob{journalFormat, j.set.Job, j.phase, j.generation, j.revision, j.reason, j.failure, j.stop, j.stopsFor, j.stopWithin, j.stopped}
 }
 
 // restore takes the record. It is the first one that is restored, so that a journal of another job
@@ -191,6 +194,6 @@ func (j *jobState) restore(_ string, value []byte) error {
 		return fmt.Errorf("unknown way to stop %d", k.Stop)
 	}
 	j.phase, j.generation, j.revision, j.reason, j.failure = k.Phase, k.Generation, k.Revision, k.Reason, k.Failure
-	j.stop, j.stopsFor, j.stopped = k.Stop, k.StopsFor, k.Stopped
+	j.stop, j.stopsFor, j.stopWithin, j.stopped = k.Stop, k.StopsFor, k.StopWithin, k.Stopped
 	return nil
 }

@@ -20,6 +20,10 @@ func (m *membership) join(out *output, request uint64, r *wire.Register) {
 		out.refuse(request, wire.CodeConflict, "%s cannot join: the host is %s; add it first", who, status)
 		return
 	}
+	if m.fleet.unwanted(r.Process) {
+		out.refuse(request, wire.CodeConflict, "%s cannot join: it is not wanted any more", who)
+		return
+	}
 	if n := m.roster.size(); n >= cluster.MaxNodes {
 		out.refuse(request, wire.CodeConflict, "%s cannot join: the job has %d workers and servers, the maximum", who, n)
 		return
@@ -65,8 +69,12 @@ func (m *membership) drop(out *output, n *node, why string) {
 	m.roster.setState(n, lost)
 	out.note("node %d (%v) dropped: %s", n.Node, n, why).Event = joblog.NodeDropped.Of(n.logged(), "node", n.Node, "reason", why)
 	m.changeWaits.dropped(out, n, why)
-	if m.hosts.status(n.Host) == control.AddQueued && !m.roster.hasWorkers(n.Host) {
-		m.hosts.tell(out, n.Host, control.HostFailed, why)
+	switch status := m.hosts.status(n.Host); {
+	case m.roster.hasWorkers(n.Host):
+	case status == control.Added: // those that counted were lost while it joined
+		m.hosts.set(out, n.Host, control.HostFailed, why)
+	case status == control.AddQueued && len(m.fleet.workersOn(n.Host)) == 0:
+		m.failHost(out, n.Host, why)
 	}
 	m.changed(out)
 	m.admitReady(out)

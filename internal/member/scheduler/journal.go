@@ -22,7 +22,10 @@ import (
 //	node/ID                  keptNode
 //	change                   keptChange: the pending change, loss reports and the division
 //	host/NAME                keptHost
-//	scale                    keptScale
+//	site                     the keptSites of all hosts on which processes may run
+//	fleet                    keptWanted
+//	fleet/PROCESS            wantedProcess
+//	scale                    scaling
 //	wish                     keptWish
 //	event/NUMBER             control.Event
 //	barrier/N, signal/N      keptName: a name that happened
@@ -50,6 +53,8 @@ func (c *Core) restorers() []restorer {
 		{"node", func(_ string, value []byte) error { return m.restoreNode(value, now) }},
 		{"change", func(_ string, value []byte) error { return m.change.restore(value, now) }},
 		{"host", m.hosts.restore},
+		{"site", m.sites.restore},
+		{"fleet", m.fleet.restore},
 		{"scale", m.scale.restore},
 		{"wish", c.adapts.restore},
 		{"event", c.events.restore},
@@ -110,6 +115,7 @@ func (c *Core) restored() error {
 	}
 	m.hosts.restored(now, m.roster.hasWorkers)
 	c.slow.restored(now, c.events.list, &m.roster)
+	m.followed = m.fleet.revision
 	// What was restored is in the journal.
 	c.out.unkept = true
 	for _, k := range c.keepers {

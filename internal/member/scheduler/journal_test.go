@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -48,11 +50,36 @@ func essence(c *Core) map[string]any {
 	}
 	hosts := make(map[string]keptHost)
 	for name, h := range m.hosts.hosts {
-		hosts[name] = keptHost{h.status, h.reason}
+		hosts[name] = keptHost{h.status, h.reason, h.dismissed}
 	}
-	return map[string]any{"membership": message, "job": m.job.kept(), "change": m.change.kept(), "scale": m.scale.kept(), "servers": m.servers.kept(), "placement": m.places.kept(),
-		"wish": c.adapts.wished, "nodes": nodes, "hosts": hosts, "events": slices.Clone(c.events.list), "last": c.events.last,
+	return map[string]any{"membership": message, "job": m.job.kept(), "change": m.change.kept(), "scale": asJSON(m.scale.newest), "fleet": fmt.Sprint(m.fleet.keptFleet, m.fleet.revision), "processes": keptProcesses(m.fleet.list), "sites": m.sites.kept(), "servers": m.servers.kept(), "placement": m.places.kept(),
+		"wish": carriedOut(&c.adapts), "nodes": nodes, "hosts": hosts, "events": slices.Clone(c.events.list), "last": c.events.last,
 		"barriers": slices.Clone(m.barriers.opened.order), "signals": slices.Clone(m.signals.sent.order), "load": m.places.plan.load, "hash": m.places.plan.hash, "keys": len(m.places.plan.keys)}
+}
+
+// carriedOut is the newest wish, if it was carried out: another one is told again.
+func carriedOut(a *adaptations) int {
+	if a.pending {
+		return 0
+	}
+	return a.wished
+}
+
+// keptProcesses are the records of processes.
+func keptProcesses(list []*wantedProcess) (kept []string) {
+	for _, p := range list {
+		kept = append(kept, asJSON(p))
+	}
+	return kept
+}
+
+// asJSON is a record as the journal has it: an empty list is none.
+func asJSON(x any) string {
+	b, err := json.Marshal(x)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
 }
 
 // check holds that what was kept makes the same core.
@@ -98,7 +125,7 @@ func FuzzRestore(f *testing.F) {
 
 func TestRecordsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 	set := Settings{Job: "j", Workers: 1, Servers: 1, Heartbeat: time.Second, Lease: 10 * time.Second, StartTimeout: time.Minute}
-	job := `job={"Format":2,"Job":"j","Phase":2`
+	job := `job={"Format":3,"Job":"j","Phase":2`
 	node := `{"Node":1,"Role":3}`
 	for _, c := range []struct{ name, want string }{
 		{job + `}|ghost/1=x`, `record "ghost/1": unknown kind of record`},
@@ -112,9 +139,9 @@ func TestRecordsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		{job + `}|server={"Ranks":5000}`, "it has 5000 ranks of servers, want at most 4096"},
 		{job + `}|server={"Coming":[{"Rank":4096}]}`, "server 4096 was asked for, want one below 4096"},
 		{job + `,"Stop":3}`, "unknown way to stop 3"},
-		{`job={"Format":2,"Job":"j","Phase":9}`, "unknown phase 9"},
-		{`job={"Format":2,"Job":"k","Phase":2}`, `it is of job "k", this is job "j"`},
-		{`job={"Job":"j","Phase":2,"Workers":1}|node/1=` + node, "another build of Paragon wrote this journal (format 0, this build reads 2)"},
+		{`job={"Format":3,"Job":"j","Phase":9}`, "unknown phase 9"},
+		{`job={"Format":3,"Job":"k","Phase":2}`, `it is of job "k", this is job "j"`},
+		{`job={"Job":"j","Phase":2,"Workers":1}|node/1=` + node, "another build of Paragon wrote this journal (format 0, this build reads 3)"},
 		{job + `}|barrier/1={"Name":"a"}|barrier/3={"Name":"b"}`, `record "barrier/3": want number 2`},
 		{job + `}|placement/key/0={"Declare":{"Name":"a"}}`, `record "placement/key/0": malformed`},
 		{job + `}|placement/places/0={}`, "want the number of one of 0 keys"},

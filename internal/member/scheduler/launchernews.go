@@ -28,9 +28,9 @@ func (n *launcherNews) tell(core *Core) {
 		n.saidRunning = true
 		n.report(control.Report{Running: true})
 	}
-	if reason := core.Stopping(); reason != "" && !n.saidStopping {
+	if reason, limit := core.Stopping(); reason != "" && !n.saidStopping {
 		n.saidStopping = true
-		n.report(control.Report{Stopping: &control.Stopping{Reason: reason}})
+		n.report(control.Report{Stopping: &control.Stopping{Reason: reason, LimitMillis: limit.Milliseconds()}})
 	}
 	if x := core.Stopped(); x != n.stopped {
 		n.stopped = x

@@ -64,7 +64,7 @@ func (m *membership) workerLeft(out *output, n *node) {
 	}
 	out.note("%v left", n).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
 	if n.State == wire.MemberLeaving {
-		m.hosts.left(out, n, &m.roster)
+		m.noteLeft(out, n)
 	}
 	m.change.wantFewer()
 	m.changed(out)
@@ -98,6 +98,10 @@ func (m *membership) askLeave(out *output, request uint64, n *node, a *wire.AskL
 	why := fmt.Sprintf("%v asks to leave%s", n, because(a.Reason))
 	m.scale.lost(why)
 	m.grantLeave(out, n, why)
+	if m.leaves(n.Host) {
+		// Nobody is started there any more unless the host is asked for.
+		m.sites.withdraw(n.Host)
+	}
 }
 
 // grantLeave marks a worker as leaving, and its host as being removed if no worker stays there.
@@ -110,13 +114,17 @@ func (m *membership) grantLeave(out *output, n *node, why string) {
 	} else {
 		m.removeJoining(out, n)
 	}
+	if p := m.fleet.of(n.process); p != nil {
+		m.fleet.aim(p, control.GoalLeave, 0)
+	}
 	if slices.ContainsFunc(m.roster.on(n.Host), func(x *node) bool { return x.State != wire.MemberLeaving }) {
 		out.event(n.event(control.Leaving, why))
 		if n.state == removed {
-			m.hosts.left(out, n, &m.roster)
+			m.noteLeft(out, n)
 		}
 	} else {
 		m.hosts.set(out, n.Host, control.RemovalQueued, "")
+		m.sites.list(n.Host, 0)
 		out.event(control.Event{Action: control.RemovalQueued, Host: n.Host, Reason: why})
 		m.hosts.emptied(out, n.Host, &m.roster)
 	}
@@ -129,4 +137,12 @@ func (m *membership) grantLeave(out *output, n *node, why string) {
 func (m *membership) removeJoining(out *output, n *node) {
 	m.roster.setState(n, removed)
 	m.changeWaits.removed(out, n)
+}
+
+// noteLeft updates the host when a worker that was asked to leave has left.
+func (m *membership) noteLeft(out *output, n *node) {
+	if m.hosts.status(n.Host) != "" {
+		m.cameOrWent = out.now
+	}
+	m.hosts.left(out, n, &m.roster)
 }

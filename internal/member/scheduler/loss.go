@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
-
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/plural"
@@ -44,6 +42,11 @@ func (m *membership) loseWorker(out *output, n *node, cause control.Cause) {
 	m.scale.lost(text)
 	m.noteRanks(out)
 	out.loss(n, text)
+	m.cameOrWent = out.now
+	if p := m.fleet.of(n.process); p != nil && n.State != wire.MemberLeaving {
+		// Should it live, it is of no use any more.
+		m.loseProcess(out, p, nil, cause, false)
+	}
 	m.hosts.lost(out, n, text, &m.roster)
 	m.changed(out)
 	m.barriers.check(out, m.roster.workers())
@@ -78,31 +81,12 @@ func (m *membership) replaceServer(out *output, n *node, cause control.Cause) {
 		Event = joblog.Placed.With("placement", m.places.number, "keys", keys, "generation", m.job.generation)
 	if n.state != removed {
 		out.loss(n, text)
+		if p := m.fleet.of(n.process); p != nil { // should it live, it has nothing left to do in order
+			m.fleet.aim(p, control.GoalKill, lostEndTime)
+		}
 	}
 	m.places.sayBare(out)
 	m.changed(out)
 	m.barriers.check(out, m.roster.workers())
 	m.tryCommit(out)
-}
-
-// ended takes the launcher's report that a process has ended, so that its lease need not expire
-// first. It returns why the report is ignored. A worker that ended well without a Leave has done
-// all its work. If others go on it is declared lost nevertheless, because a division would take all
-// of its share for used, and the servers report what it used.
-func (m *membership) ended(out *output, r control.Request) string {
-	n := m.roster.ofProcess(r.Process)
-	switch {
-	case n == nil:
-		return fmt.Sprintf("no live node has process number %d", r.Process)
-	case !m.job.open():
-	case r.Op == control.OpLost:
-		m.lose(out, n, r.Cause)
-	case n.Role != wire.RoleWorker:
-		return fmt.Sprintf("%v is not a worker", n)
-	case m.set.joins() && n.Counts() && len(m.roster.workers()) > 1:
-		m.lose(out, n, control.Cause{Kind: control.CauseUnsaid})
-	default:
-		m.depart(out, n, &wire.Leave{Node: n.Node, OK: true})
-	}
-	return ""
 }

@@ -25,15 +25,26 @@ type membership struct {
 	leases leases
 	change changer
 
-	hosts   hostTable
-	scale   scaler
-	servers serverTable
-	places  placement
+	hosts hostTable
+	// The wanted state: where processes may run, and which should.
+	sites      sites
+	fleet      fleet
+	departures departures
+	scale      scaler
+	wish       wish
+	// cameOrWent is when a worker came or went last.
+	cameOrWent time.Time
+	// followed is the revision of the fleet that was looked at last.
+	followed uint64
+	servers  serverTable
+	places   placement
 
 	watches     watches
 	barriers    barriers
 	signals     signals
 	changeWaits changeWaits
+	launchers   wantedWatches
+	scaleWaits  scaleWaits
 }
 
 func newMembership(set *Settings, now time.Time) membership {
@@ -143,7 +154,6 @@ func (m *membership) end(out *output, f *control.Failure) {
 	m.barriers.end(out)
 	m.signals.end(out)
 	m.changeWaits.end(out)
-	m.scale.answer(out, m.job.ended())
 	out.events.tell(out)
 }
 
@@ -165,9 +175,11 @@ func (m *membership) pass(out *output, read time.Time) {
 	}
 	if m.job.running() {
 		for _, name := range m.hosts.late(out.now) {
-			m.hosts.tell(out, name, control.HostFailed, fmt.Sprintf("no worker joined from it within %v", m.set.Elastic.JoinTimeout))
+			m.failHost(out, name, fmt.Sprintf("no worker joined from it within %v", m.set.Elastic.JoinTimeout))
 		}
-		m.servers.pass(out)
+		for _, rank := range m.servers.late(out.now) {
+			m.serverFailed(out, int(rank), fmt.Sprintf("it has not come within %v", m.set.Elastic.JoinTimeout))
+		}
 		if f := m.change.late(&m.roster, out.now); f != nil {
 			m.fail(out, *f)
 		}

@@ -89,6 +89,27 @@ func TestAWishIsToldOnce(t *testing.T) {
 	}
 }
 
+// A wish that was not carried out yet is told again by a scheduler that is started again.
+func TestAWishThatIsPendingIsToldAgain(t *testing.T) {
+	out, r := running(1, 0)
+	set := settingsOf(1, 0)
+	set.Elastic.AdaptWorkers = true
+	a, again := adaptations{set: set}, adaptations{set: set}
+	const text = `{"local_batch":32,"wished_workers":3}`
+	a.heard(out, r.node(1), text)
+	a.wait(true)
+	restored(t, &a, again.restore)
+	if w := again.heard(out, r.node(1), text); w.workers != 3 {
+		t.Errorf("pending: the wish of the restored one is %+v, want 3 workers", w)
+	}
+	a.wait(false)
+	again = adaptations{set: set}
+	restored(t, &a, again.restore)
+	if w := again.heard(out, r.node(1), text); w.workers != 0 {
+		t.Errorf("carried out: the wish of the restored one is %+v, want none", w)
+	}
+}
+
 // The membership's changes are counted by cause, each once, and those who were there are no change.
 func TestChangesAreCountedByCause(t *testing.T) {
 	out, r := running(3, 0)

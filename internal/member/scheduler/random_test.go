@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"math"
@@ -25,6 +26,7 @@ var (
 // comments want of them, with losses, joins, removals, lost answers and schedulers that are started
 // again. It knows which worker used which example.
 type world struct {
+	reports uint64 // of a launcher
 	t       *testing.T
 	seed    int64
 	rng     *rand.Rand
@@ -369,10 +371,12 @@ func (w *world) turn() {
 	case k < 5:
 		w.start(true)
 	case k < 8:
-		op := []string{"add", "remove", "remove", "failed"}[w.rng.IntN(4)]
+		op := []string{"add", "remove"}[w.rng.IntN(2)]
 		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":%q,"host":"h%d","reason":"x"}`, op, w.rng.IntN(6))})
 	case k == 40:
 		w.scale()
+	case k > 40 && k < 45:
+		w.report()
 	case k == 8: // a worker is told to end
 		if x := w.any(); x != nil && !x.dead {
 			w.askLeave(x)
@@ -420,20 +424,40 @@ func (w *world) turn() {
 	}
 }
 
-// scale asks for a number of workers, and does some of what a launcher would.
+// report is what a launcher reports: all that is wanted, each process a step further, now and then
+// one that has ended.
+func (w *world) report() {
+	f := &w.core.members.fleet
+	w.reports++
+	o := &control.Observed{Number: w.reports, Revision: f.revision - min(f.revision, w.rng.Uint64N(3)), Last: 100}
+	for i := range 6 {
+		h := control.ObservedHost{Host: fmt.Sprint("h", i), Listed: true, Servers: true, Slots: w.rng.IntN(3), Connection: 1}
+		if w.rng.IntN(30) == 0 {
+			h.Notice = &control.HostNotice{LeftMillis: 60_000, CheckpointMillis: 50_000}
+		}
+		o.Hosts = append(o.Hosts, h)
+	}
+	for _, p := range f.list {
+		x := control.ObservedProcess{Process: p.Process, Role: p.Role, Rank: p.Rank, Number: p.Number, Host: p.Host, State: cmp.Or(p.Seen, control.StateWaiting)}
+		switch k := w.rng.IntN(20); {
+		case p.ended(), k == 0 && p.isWorker():
+			x.State, x.Cause = control.StateEnded, control.Cause{Kind: control.CauseExit, Exit: w.rng.IntN(2)}
+		case k < 10:
+			x.State = control.StateRunning
+		}
+		o.Processes = append(o.Processes, x)
+	}
+	b, err := control.Request{Op: control.OpReport, Observed: o}.Encode()
+	if err != nil {
+		w.fatal("%v", err)
+	}
+	w.ask(nil, &wire.Control{Request: string(b)})
+}
+
+// scale asks for a number of workers.
 func (w *world) scale() {
-	wanted := w.rng.IntN(6)
-	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scale","workers":%d}`, wanted)})
-	state := []string{control.ScaleUnderWay, control.ScaleUnderWay, control.ScaleRefused, control.ScaleTooFew}[w.rng.IntN(4)]
-	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scaling","scale":%d,"state":%q,"reason":"x"}`, max(1, w.core.members.scale.asked.Number, w.core.members.scale.taken.Number), state)})
-	if h := fmt.Sprint("h", w.rng.IntN(6)); w.rng.IntN(2) == 0 {
-		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"grow","host":%q,"slots":1}`, h)})
-	}
-	all := w.core.members.roster.workers()
-	if i := len(all) - 1; i > wanted && all[i].process > 0 {
-		w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"release","process":%d}`, all[i].process)})
-	}
-	if s := w.core.members.scale.taken; s.Number > 0 && s.Reached && w.core.members.scale.state(w.core.members.roster.staying()) == control.ScaleReached && len(w.core.members.roster.workers()) < s.Workers {
+	w.ask(nil, &wire.Control{Request: fmt.Sprintf(`{"op":"scale","workers":%d}`, w.rng.IntN(6))})
+	if s := w.core.members.scale.newest; s.Number > 0 && s.Reached && w.core.members.scale.state(w.core.members.roster.staying()) == control.ScaleReached && len(w.core.members.roster.workers()) < s.Workers {
 		w.fatal("%d workers are reached with %d", s.Workers, len(w.core.members.roster.workers()))
 	}
 }

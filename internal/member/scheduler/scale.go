@@ -1,74 +1,58 @@
 package scheduler
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/observe/plural"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// launcherTime is how long the launcher may take to answer. The answer takes it milliseconds.
-const launcherTime = 4 * time.Second
-
-// A scaler knows the number of workers that was asked for. The launcher knows which hosts have free
-// slots: it takes or refuses the number, starts and releases workers, and says if some could not be
-// started. The scheduler keeps the limits, and knows when the number is reached.
+// A scaler knows the number of workers that was asked for last, and how far it has been carried out.
+// What is to be started and released the membership plans (scaleplan.go).
 type scaler struct {
 	set *Settings
-	// taken is the newest number that the launcher has taken.
-	taken scaling
-	// asked is a newer one that it has not answered yet, and waits are the requests for it.
-	asked scaling
-	waits []scaleWait
-	dirty bool
+	// newest is the number that was asked for last.
+	newest scaling
+	dirty  bool
 }
 
-// A scaling is a number of workers that was asked for, as it is recorded.
+// A scaling is a number of workers that was asked for, and what is left to be done for it. Workers
+// are started first; others are released when those count, or when there would be more than
+// --max-workers, so that a job that moves to other hosts trains meanwhile.
 type scaling struct {
-	// Number is that of the event that tells the launcher; 0: nothing was asked for.
-	Number    uint64
-	Workers   int
+	// Number is that of the event that tells of it; 0: nothing was asked for.
+	Number  uint64
+	Workers int
+	// Placement has the hosts as the job spells them; none: the scheduler chooses.
 	Placement []control.WorkersOnHost `json:",omitempty"`
 	// Reached says that there were so many workers.
 	Reached bool `json:",omitempty"`
-	// Short is why the launcher cannot start all.
+	// Short is why not all can be started.
 	Short string `json:",omitempty"`
 	// Lost is why there are fewer again.
 	Lost string `json:",omitempty"`
+	// Starts are workers that are still to be started.
+	Starts []starts `json:",omitempty"`
+	// Releases are the processes of workers that are still to leave, in their order.
+	Releases []uint32 `json:",omitempty"`
+	// Failed are hosts that could not start all: no more are started there.
+	Failed []string `json:",omitempty"`
 }
 
-type scaleWait struct {
-	request  uint64
-	deadline time.Time
-}
+// text is what was asked for, for people.
+func (s *scaling) text() string { return control.ScaleText(s.Workers, s.Placement) }
 
 // same reports whether the scaling is what a request asks for.
 func (s *scaling) same(r control.Request) bool {
-	return s.Workers == r.Wanted() && slices.Equal(s.Placement, r.Placement)
-}
-
-// ask takes a request for a number of workers that keeps the limits. staying is how many there are.
-func (s *scaler) ask(out *output, request uint64, r control.Request, staying int) {
-	wait := scaleWait{request, out.now.Add(launcherTime)}
-	switch {
-	case s.asked.Number > 0 && s.asked.same(r):
-		s.waits = append(s.waits, wait)
-		return
-	case s.asked.Number == 0 && s.taken.Number > 0 && s.taken.same(r) && s.state(staying) != control.ScaleTooFew:
-		out.report(request, &control.Done{Scale: s.taken.Number})
-		return
-	}
-	out.events.clearScale(out, s.asked.Number)
-	out.events.clearScale(out, s.taken.Number)
-	s.answer(out, "a newer request replaces it: "+control.ScaleText(r.Wanted(), r.Placement))
-	s.asked, s.waits, s.dirty = scaling{Number: out.events.last + 1, Workers: r.Wanted(), Placement: r.Placement}, []scaleWait{wait}, true
-	out.event(control.Event{Action: control.Scaling, Workers: s.asked.Workers, Placement: r.Placement})
+	return s.Workers == r.Wanted() && slices.EqualFunc(s.Placement, r.Placement, func(a, b control.WorkersOnHost) bool {
+		return a.Workers == b.Workers && strings.EqualFold(a.Host, b.Host)
+	})
 }
 
 // cannot says which limit a number of workers does not keep; empty: none. servers is how many there
@@ -87,55 +71,29 @@ func (s *scaler) cannot(r control.Request, servers int) string {
 	return ""
 }
 
-// answer ends a request that the launcher has not answered, and answers it with a refusal, or
-// without one.
-func (s *scaler) answer(out *output, refusal string) {
-	for _, w := range s.waits {
-		done := &control.Done{Error: refusal}
-		if refusal == "" {
-			done.Scale = s.asked.Number
-		}
-		out.report(w.request, done)
-	}
-	s.asked, s.waits, s.dirty = scaling{}, nil, true
-}
-
 // end forgets what was asked for, because hosts are added or removed by name.
-func (s *scaler) end(out *output, why string) {
-	if s.asked.Number > 0 || s.taken.Number > 0 {
-		s.answer(out, why)
-		s.taken = scaling{}
+func (s *scaler) end() {
+	if s.newest.Number > 0 {
+		s.newest, s.dirty = scaling{}, true
 	}
 }
 
-// launcherSays takes what the launcher says of a scaling. It returns why that is ignored. counting
-// are the workers that count.
-func (s *scaler) launcherSays(out *output, r control.Request, counting []*node) string {
-	switch {
-	case r.Scale == s.asked.Number && r.State == control.ScaleRefused:
-		out.note("scale %d refused: %s", r.Scale, r.Reason).Event = joblog.Scale.With("action", r.State, "reason", r.Reason)
-		s.answer(out, r.Reason)
-	case r.Scale == s.asked.Number && r.State == control.ScaleUnderWay:
-		taken := s.asked
-		if len(r.Placement) == len(taken.Placement) {
-			// The launcher spells the hosts as the job does.
-			taken.Placement = r.Placement
-		}
-		s.answer(out, "")
-		s.taken = taken
-		s.check(out, counting)
-	case r.Scale == s.taken.Number && r.State == control.ScaleTooFew && !s.taken.Reached:
-		s.taken.Short, s.dirty = r.Reason, true
-		out.event(control.Event{Action: control.ScaleShort, Scale: r.Scale, Reason: r.Reason})
-	default:
-		return fmt.Sprintf("scale %d is not under way: the newest is %d", r.Scale, max(s.asked.Number, s.taken.Number))
+// underWay reports whether the number is being carried out.
+func (s *scaler) underWay() bool {
+	return s.newest.Number > 0 && !s.newest.Reached && s.newest.Short == ""
+}
+
+// tooFew tells that the number of workers cannot be reached.
+func (s *scaler) tooFew(out *output, why string) {
+	if t := &s.newest; t.Short == "" && !t.Reached {
+		t.Short, s.dirty = why, true
+		out.event(control.Event{Action: control.ScaleShort, Scale: t.Number, Reason: why})
 	}
-	return ""
 }
 
 // check notes that the number of workers is reached, when other workers count.
 func (s *scaler) check(out *output, counting []*node) {
-	t := &s.taken
+	t := &s.newest
 	if t.Number == 0 || out.job.phase != wire.PhaseRunning || !t.matches(counting) {
 		return
 	}
@@ -163,14 +121,14 @@ func (s *scaling) matches(counting []*node) bool {
 
 // lost notes why there are fewer workers than were asked for.
 func (s *scaler) lost(why string) {
-	if s.taken.Number > 0 {
-		s.taken.Lost, s.dirty = why, true
+	if s.newest.Number > 0 {
+		s.newest.Lost, s.dirty = why, true
 	}
 }
 
-// state is what has become of the number that the launcher has taken.
+// state is what has become of the number.
 func (s *scaler) state(staying int) string {
-	switch t := &s.taken; {
+	switch t := &s.newest; {
 	case t.Short != "":
 		return control.ScaleTooFew
 	case !t.Reached:
@@ -183,62 +141,20 @@ func (s *scaler) state(staying int) string {
 
 // status is the newest number of workers that was asked for; nil: none was.
 func (s *scaler) status(staying int) *control.Scale {
-	newest, state := s.taken, s.state(staying)
-	if s.asked.Number > 0 {
-		newest, state = s.asked, control.ScaleAsked
-	}
-	if newest.Number == 0 {
+	t := &s.newest
+	if t.Number == 0 {
 		return nil
 	}
-	reason := newest.Short
-	if newest.Lost != "" {
-		reason = newest.Lost
-	}
-	return &control.Scale{Number: newest.Number, Workers: newest.Workers, Placement: newest.Placement, Present: staying, State: state, Reason: reason}
-}
-
-// pass refuses requests that the launcher has not answered in time.
-func (s *scaler) pass(out *output) {
-	s.waits = slices.DeleteFunc(s.waits, func(w scaleWait) bool {
-		late := !out.now.Before(w.deadline)
-		if late {
-			out.report(w.request, &control.Done{Error: fmt.Sprintf("launch has not answered for %v; see launch ctl status", launcherTime), Again: true})
-		}
-		return late
-	})
-}
-
-func (s *scaler) next(bool) (t time.Time) {
-	for _, w := range s.waits {
-		t = sooner(t, w.deadline)
-	}
-	return t
-}
-
-func (s *scaler) forget(request uint64) {
-	s.waits = slices.DeleteFunc(s.waits, func(w scaleWait) bool { return w.request == request })
-}
-
-// A keptScale is the record of a scaler.
-type keptScale struct {
-	Taken scaling `json:",omitzero"`
-	Asked scaling `json:",omitzero"`
+	return &control.Scale{Number: t.Number, Workers: t.Workers, Placement: t.Placement, Present: staying, State: s.state(staying), Reason: cmp.Or(t.Lost, t.Short)}
 }
 
 func (s *scaler) keep(out *output) {
 	if s.dirty {
 		s.dirty = false
-		out.put("scale", s.kept())
+		out.put("scale", s.newest)
 	}
 }
 
-func (s *scaler) kept() keptScale { return keptScale{s.taken, s.asked} }
-
 func (s *scaler) restore(_ string, value []byte) error {
-	var k keptScale
-	if err := json.Unmarshal(value, &k); err != nil {
-		return err
-	}
-	s.taken, s.asked = k.Taken, k.Asked
-	return nil
+	return json.Unmarshal(value, &s.newest)
 }

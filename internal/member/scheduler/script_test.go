@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
@@ -31,6 +32,10 @@ var rewrite = flag.Bool("rewrite", false, "write what the core says into the scr
 //	declare node= name= [size= rows= rowlen= rule=average whole= gen=]
 //	adapts node= {JSON}                a heartbeat with an adaptation
 //	gone request=                      whoever made it is gone
+//	ended process= [exit= signal= start=]   the launcher reports, besides what runs, that a process has ended
+//	starts process=                    it reports that it starts a process that is wanted
+//	sites hosts=d1*2,d2 [taken= left=] it reports the hosts on which processes may run, and one that is taken away
+//	wants                              the processes that are wanted
 //	run for=                           time passes; the core is stepped whenever it wants
 //	sleep for=                         time passes and the scheduler does not run
 //	unread for=                        time passes, and what came meanwhile is read by the commands before the next run
@@ -86,6 +91,12 @@ type script struct {
 	request uint64
 	set     Settings
 	kept    journalRecords
+
+	// What the launcher reports.
+	reports uint64
+	ends    []control.ObservedProcess
+	starts  []uint32
+	hosts   []control.ObservedHost
 }
 
 type args map[string]string
@@ -162,8 +173,9 @@ func (s *script) do(t *testing.T, line string) string {
 			}
 		}
 		s.set.Elastic = cluster.Elastic{Enabled: a["elastic"] != "", OnWorkerLoss: cluster.LossPolicy(a["loss"]), MinWorkers: int(a.num("min", 0)),
-			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), RejoinTimeout: a.dur("rejoin", 0), Backups: int(a.num("backups", 0)), AdaptWorkers: a["adapt"] != ""}
+			MaxWorkers: int(a.num("max", 0)), JoinTimeout: a.dur("join", 0), Rejoin: int(a.num("restarts", 0)), RejoinTimeout: a.dur("rejoin", 0), Backups: int(a.num("backups", 0)), AdaptWorkers: a["adapt"] != ""}
 		s.now = time.Unix(1000, 0)
+		s.ends, s.starts, s.hosts, s.reports = nil, nil, nil, 0
 		s.core, s.request, s.kept = NewCore(s.set, s.now), 0, journalRecords{}
 		return ""
 	case "canresume":
@@ -193,6 +205,10 @@ func (s *script) do(t *testing.T, line string) string {
 		m = &wire.AskLeave{Node: a.num("node", 1), Reason: a["reason"]}
 	case "counted":
 		m = &wire.LostExamples{Node: a.num("node", 1), Lost: a.num("lost", 0), Examples: a.num("examples", math.MaxUint64)}
+	case "ended", "starts", "sites":
+		m = s.report(words[0], a)
+	case "wants":
+		return s.wants()
 	case "control":
 		m = &wire.Control{Request: strings.TrimPrefix(line, "control ")}
 	case "run":

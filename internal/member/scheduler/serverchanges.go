@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
@@ -9,8 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// addServer asks for one more server, which the launcher starts when it gets the event. It gets the
-// rank of a removed server, or a new one. It returns why that is not possible.
+// addServer wants one more server. It gets the rank of a removed server, or a new one. It returns
+// why that is not possible.
 func (m *membership) addServer(out *output, host string) (rank uint32, refusal string) {
 	switch {
 	case m.job.phase == wire.PhaseForming:
@@ -25,7 +26,32 @@ func (m *membership) addServer(out *output, host string) (rank uint32, refusal s
 		return 0, fmt.Sprintf("the job has had %d servers, the most there may be", rank)
 	}
 	m.servers.expect(out, rank, host)
+	if m.fleet.Adopted {
+		m.startServer(out, rank, host)
+	}
 	return rank, ""
+}
+
+// serverFailed drops a server that was asked for.
+func (m *membership) serverFailed(out *output, rank int, reason string) {
+	if host, ok := m.servers.failed(out, rank, reason); ok {
+		m.endServer(uint32(rank), control.FateRefused, "could not be added: "+reason)
+		m.serverNotAdded(out, uint32(rank), host, reason)
+	}
+}
+
+// endServer ends the process of a server that is not wanted any more: one that was in the job ends
+// by itself.
+func (m *membership) endServer(rank uint32, fate control.Fate, note string) {
+	for _, p := range slices.Clone(m.fleet.list) {
+		switch {
+		case p.isWorker() || p.Rank != int(rank) || !p.stays():
+		case p.unstarted():
+			m.fleet.drop(p)
+		default:
+			m.fleet.endAs(p, control.GoalEnd, leaveTime, fate, note, "")
+		}
+	}
 }
 
 // growTo adds vacant ranks of servers up to a number.
@@ -79,6 +105,7 @@ func (m *membership) removeServer(out *output, rank int) (refusal string, again 
 	case rank >= 0 && rank < maxServers && m.servers.comes(int32(rank)):
 		m.servers.came(uint32(rank))
 		m.servers.tell(out, control.ServerRemoved, "", uint32(rank), nil, "it was removed before it joined")
+		m.endServer(uint32(rank), control.FateRemoved, "had to be stopped")
 		return "", false
 	case m.places.isVacant(rank):
 		return fmt.Sprintf("there is no server %d", rank), false
@@ -91,6 +118,7 @@ func (m *membership) removeServer(out *output, rank int) (refusal string, again 
 	n := m.roster.server(uint32(rank))
 	m.roster.setState(n, removed)
 	m.places.unsteady = true
+	m.endServer(uint32(rank), control.FateRemoved, "had to be stopped")
 	m.replaceServer(out, n, control.Cause{Kind: control.CauseRemoved})
 	m.servers.tell(out, control.ServerRemoved, n.Host, uint32(rank), n, "")
 	return "", false

@@ -33,13 +33,13 @@ type comingServer struct {
 
 type keptServer struct {
 	Rank uint32
-	// Host is where it is wanted; empty: where the launcher likes.
+	// Host is where it is wanted; empty: anywhere.
 	Host string
 }
 
 func newServerTable(set *Settings) serverTable { return serverTable{set: set, ranks: set.Servers} }
 
-// expect asks for a server on a host, which the launcher starts when it gets the event.
+// expect notes that a server was asked for on a host.
 func (t *serverTable) expect(out *output, rank uint32, host string) {
 	t.coming = append(t.coming, comingServer{keptServer{rank, host}, out.now.Add(t.set.Elastic.JoinTimeout)})
 	t.dirty = true
@@ -106,16 +106,17 @@ func (t *serverTable) came(rank uint32) bool {
 	return len(t.coming) < have
 }
 
-// failed drops a server that was asked for. It returns why that is ignored.
-func (t *serverTable) failed(out *output, rank int, reason string) string {
+// failed drops a server that was asked for, and returns where it was wanted; false: it was not asked
+// for.
+func (t *serverTable) failed(out *output, rank int, reason string) (host string, ok bool) {
 	for _, x := range t.coming {
 		if int(x.Rank) == rank {
 			t.came(x.Rank)
 			t.tell(out, control.ServerFailed, x.Host, x.Rank, nil, reason)
-			return ""
+			return x.Host, true
 		}
 	}
-	return fmt.Sprintf("server %d is not being added", rank)
+	return "", false
 }
 
 // growTo adds vacant ranks up to a number.
@@ -125,13 +126,14 @@ func (t *serverTable) growTo(ranks int) {
 	}
 }
 
-// pass drops servers that have not registered in time.
-func (t *serverTable) pass(out *output) {
-	for _, x := range slices.Clone(t.coming) {
-		if !out.now.Before(x.by) {
-			t.failed(out, int(x.Rank), fmt.Sprintf("it has not come within %v", t.set.Elastic.JoinTimeout))
+// late lists the servers that have not registered in time.
+func (t *serverTable) late(now time.Time) (ranks []uint32) {
+	for _, x := range t.coming {
+		if !now.Before(x.by) {
+			ranks = append(ranks, x.Rank)
 		}
 	}
+	return ranks
 }
 
 // renew renews the deadlines, after the scheduler was paused.

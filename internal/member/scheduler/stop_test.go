@@ -36,8 +36,8 @@ func TestAStopThatNeedsAFolderIsRefusedWhereWorkersHaveNone(t *testing.T) {
 			if refused := err != nil; refused != tc.refused || refused && !strings.Contains(err.Error(), "--force") {
 				t.Errorf("got %v, want a refusal: %t", err, tc.refused)
 			}
-			if stops := j.core.Stopping() != ""; stops == tc.refused {
-				t.Errorf("the job stops: %t, want %t", stops, !tc.refused)
+			if why, _ := j.core.Stopping(); (why != "") == tc.refused {
+				t.Errorf("the job stops for %q, want that it stops: %t", why, !tc.refused)
 			}
 		})
 	}

@@ -74,24 +74,16 @@ func TestAHostIsRemovedWithItsLastWorker(t *testing.T) {
 	out.says(t, "the other one is lost", "host w0: REMOVED\n", "host/w0 event/000000000002")
 }
 
-// A number of workers is answered when the launcher takes it, reached when so many count, and too
-// few again when one is lost.
-func TestAScaleIsTakenReachedAndLost(t *testing.T) {
+// A number of workers is under way, reached when so many count, and too few again when one is lost.
+func TestAScaleIsReachedAndLost(t *testing.T) {
 	out, r := running(2, 0)
-	s := scaler{set: settingsOf(2, 0)}
-	s.ask(out, 1, control.Request{Op: control.OpScale, Workers: 3}, 2)
-	s.ask(out, 2, control.Request{Op: control.OpScale, Workers: 3}, 2)
-	out.says(t, "asked for twice", "scale 1: to 3 workers\n", "event/000000000001")
-	if why := s.launcherSays(out, control.Request{Scale: 1, State: control.ScaleUnderWay}, r.workers()); why != "" {
-		t.Error(why)
-	}
-	out.says(t, "taken", "#1 {\"scale\":1}\n#2 {\"scale\":1}\n", "")
+	s := scaler{set: settingsOf(2, 0), newest: scaling{Number: 1, Workers: 3}}
 	n := r.add(&wire.Register{Role: wire.RoleWorker, Rank: 2, Host: "w2"})
-	if s.state(3) != control.ScaleUnderWay {
+	if s.state(3) != control.ScaleUnderWay || !s.underWay() {
 		t.Errorf("state %s before the worker counts", s.state(3))
 	}
 	s.check(out, r.workers())
-	out.says(t, "reached", "scale 1: SCALED\n", "event/000000000002")
+	out.says(t, "reached", "scale 1: SCALED\n", "event/000000000001")
 	r.setState(n, lost)
 	s.lost("worker 2 lost")
 	if x := s.status(2); x.State != control.ScaleTooFew || x.Reason != "worker 2 lost" {
@@ -99,20 +91,9 @@ func TestAScaleIsTakenReachedAndLost(t *testing.T) {
 	}
 	again := scaler{set: s.set}
 	restored(t, &s, again.restore)
-	if again.taken.Number != 1 || !again.taken.Reached || again.taken.Lost == "" {
-		t.Errorf("restored: %+v", again.taken)
+	if again.newest.Number != 1 || !again.newest.Reached || again.newest.Lost == "" {
+		t.Errorf("restored: %+v", again.newest)
 	}
-}
-
-// Who asks for a number of workers is not left waiting for a launcher that does not answer.
-func TestAScaleIsAnsweredWithoutALauncher(t *testing.T) {
-	out, _ := running(2, 0)
-	s := scaler{set: settingsOf(2, 0)}
-	s.ask(out, 1, control.Request{Op: control.OpScale, Workers: 3}, 2)
-	out.take()
-	out.now = s.next(true)
-	s.pass(out)
-	out.says(t, "its time is over", `#1 {"error":"launch has not answered for 4s; see launch ctl status","again":true}`+"\n", "")
 }
 
 // A server gets the rank of one that was removed, and none that one is coming for.
@@ -136,9 +117,9 @@ func TestAServerGetsTheRankOfARemovedOne(t *testing.T) {
 	if rank := s.free(r, &p); rank != 3 {
 		t.Errorf("the next one gets rank %d", rank)
 	}
-	out.now = s.next(true)
-	s.pass(out)
-	out.says(t, "it does not come", "server 1 on h: SERVER_FAILED: it has not come within 20s\n", "event/000000000002")
+	if late := s.late(s.next(true)); len(late) != 1 || late[0] != 1 {
+		t.Errorf("ranks %d are late, want 1", late)
+	}
 }
 
 // Shards have their backups on other servers, move to a server that enters, and are gone only with

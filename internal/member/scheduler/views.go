@@ -20,9 +20,11 @@ func (c *Core) Phase() (phase uint8, reason string) {
 // Failure says why the job failed; nil: it has not.
 func (c *Core) Failure() *control.Failure { return c.members.job.failure }
 
-// Stopping says why the job stops with a checkpoint, as whoever asked for it told; empty: it does
-// not.
-func (c *Core) Stopping() string { return c.members.job.stopsFor }
+// Stopping says why the job stops with a checkpoint, as whoever asked for it told, and how long
+// that may take; empty: it does not; 0: as long as the launcher lets it.
+func (c *Core) Stopping() (reason string, limit time.Duration) {
+	return c.members.job.stopsFor, c.members.job.stopWithin
+}
 
 // Stopped is what the stopped job can go on from; nil: no worker has told yet.
 func (c *Core) Stopped() *control.Stopped { return c.members.job.stopped }

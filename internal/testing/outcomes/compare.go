@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,6 +39,9 @@ const (
 	digestsFile = "digests"
 	othersFile  = "others.gz"
 	textsFile   = "first.txt.gz"
+	// changedFile has the texts of the seeds that a later version changed. A record need not have
+	// it.
+	changedFile = "changed.txt.gz"
 )
 
 // ReadRecord reads a record from a folder. The file at further, if it is not empty, has the rests
@@ -57,24 +61,42 @@ func ReadRecord(folder, further string) (*Record, error) {
 	}); err != nil {
 		return nil, err
 	}
-	for _, file := range []string{filepath.Join(folder, textsFile), further} {
-		if file == "" {
-			continue
-		}
-		seed := uint64(0)
-		if err := readLines(file, func(line string) (err error) {
-			if number, is := strings.CutPrefix(line, "seed "); is {
-				seed, err = strconv.ParseUint(number, 10, 64)
-				r.texts[seed] = nil
-				return err
-			}
-			r.texts[seed] = append(r.texts[seed], line)
-			return nil
-		}); err != nil {
-			return nil, err
-		}
+	if err := r.readTexts(filepath.Join(folder, textsFile)); err != nil {
+		return nil, err
+	}
+	if err := r.readTexts(filepath.Join(folder, changedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if further != "" {
+		return r, r.readTexts(further)
 	}
 	return r, nil
+}
+
+// readTexts reads the rests of some seeds.
+func (r *Record) readTexts(file string) error {
+	seed := uint64(0)
+	return readLines(file, func(line string) (err error) {
+		if number, is := strings.CutPrefix(line, "seed "); is {
+			seed, err = strconv.ParseUint(number, 10, 64)
+			r.texts[seed] = nil
+			return err
+		}
+		r.texts[seed] = append(r.texts[seed], line)
+		return nil
+	})
+}
+
+// WriteChanged writes the recorded rests of some seeds into a folder, so that the record has them
+// from now on.
+func (r *Record) WriteChanged(folder string, seeds []uint64) error {
+	var texts []string
+	for _, seed := range seeds {
+		if rests := r.texts[seed]; rests != nil {
+			texts = append(texts, fmt.Sprintf("seed %d\n%s\n", seed, strings.Join(rests, "\n")))
+		}
+	}
+	return writeLines(filepath.Join(folder, changedFile), texts)
 }
 
 // readLines reads a compressed file line by line.
@@ -199,8 +221,8 @@ type Comparison struct {
 	Seeds uint64
 	// Explained says how many seeds differ for which reason.
 	Explained map[string]int
-	// Differing are the seeds that differ for no known reason, in order.
-	Differing []uint64
+	// Changed are all seeds that differ, Differing those for no known reason, in order.
+	Changed, Differing []uint64
 }
 
 // Compare plays the seeds of a range and compares the outcomes with a record.
@@ -216,12 +238,14 @@ func (r *Record) Compare(from, to uint64, cores Cores, table []Intended) Compari
 		i := slices.IndexFunc(table, func(x Intended) bool { return x.Explains(d) })
 		mu.Lock()
 		defer mu.Unlock()
+		c.Changed = append(c.Changed, seed)
 		if i >= 0 {
 			c.Explained[table[i].Name]++
 		} else {
 			c.Differing = append(c.Differing, seed)
 		}
 	})
+	slices.Sort(c.Changed)
 	slices.Sort(c.Differing)
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -145,20 +146,22 @@ func TestRewritesCombine(t *testing.T) {
 	}
 }
 
-// A difference can come from acts of one group, and not from those of a later one.
-func TestDifferencesComeFromEarlierActs(t *testing.T) {
-	p := &Plan{Groups: [][]Act{{{Kind: "link cut"}}, {{Kind: "link cut"}, {Kind: "ctl", Command: Command{Do: "scale"}}}}}
-	link, scale := []string{"link cut"}, []string{"scale"}
-	for part, want := range map[int]bool{0: false, 1: false, 2: true, 3: true} {
-		was := []string{"0", "1", "2", "3", "4"}
+// Outcomes part for what was done before the rest at which they part, or before the end.
+func TestOutcomesPartForTheActsBeforeThat(t *testing.T) {
+	link, scale := []Act{{Kind: "link cut"}}, []Act{{Kind: "ctl", Command: Command{Do: "scale"}}}
+	p := &Plan{Groups: [][]Act{link, scale}}
+	was := []string{"begun", "1", "2", "end: 3"}
+	for part, want := range [][]Act{nil, link, scale, scale} {
 		is := slices.Clone(was)
-		is[part] = "x"
+		if is[part] = "x"; part == 3 {
+			is[part] = "end: x"
+		}
 		d := &Difference{Plan: p, Was: was, Is: is}
-		if got := d.Together(link, scale); got != want || d.Part() != part {
-			t.Errorf("parted at rest %d of %d: got %t, want %t", d.Part(), part, got, want)
+		if got := d.Acts(); !reflect.DeepEqual(got, want) || d.Part() != part {
+			t.Errorf("parted at rest %d of %d: got the acts %v, want %v", d.Part(), part, got, want)
 		}
 	}
-	if d := (&Difference{Plan: p}); !d.Together(link, scale) || d.Together(scale, link) {
-		t.Error("a difference of which the text is not known: want one of the link before the scale, and none of the scale before the link")
+	if d := (&Difference{Plan: p, Is: was}); d.Acts() != nil || scale[0].OfKind() != "scale" {
+		t.Errorf("a difference of which the text is not known: got the acts %v, want none", d.Acts())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Part is the index of the first rest at which the outcomes part; -1: the text of the recorded one
@@ -19,25 +20,31 @@ func (d *Difference) Part() int {
 	return i
 }
 
-// Together finds a group of acts of which one is of the first kinds and a later one of the second
-// ones, and reports whether the outcomes can have parted for it: not before that group. A command
-// of launch ctl is of the kind of its name.
-func (d *Difference) Together(first, then []string) bool {
-	part := d.Part()
-	for i, group := range d.Plan.Groups {
-		rest := i
-		if !d.Plan.Early {
-			rest++
-		}
-		k := slices.IndexFunc(group, func(a Act) bool { return slices.Contains(first, a.kind()) })
-		if k >= 0 && (part < 0 || part >= rest) && slices.ContainsFunc(group[k:], func(a Act) bool { return slices.Contains(then, a.kind()) }) {
-			return true
-		}
+// Acts are those before the rest at which the outcomes part, or before the end of the job where they
+// part in that; nil: none, or the text of the recorded outcome is not known.
+func (d *Difference) Acts() []Act {
+	group := d.Part()
+	if group < 0 {
+		return nil
 	}
-	return false
+	if endAt(d.Was, group) || endAt(d.Is, group) {
+		group--
+	}
+	if !d.Plan.Early {
+		group--
+	}
+	if group < 0 || group >= len(d.Plan.Groups) {
+		return nil
+	}
+	return d.Plan.Groups[group]
 }
 
-func (a *Act) kind() string {
+func endAt(rests []string, i int) bool {
+	return i < len(rests) && strings.HasPrefix(rests[i], "end: ")
+}
+
+// OfKind is the kind of an act. A command of launch ctl is of the kind of its name.
+func (a *Act) OfKind() string {
 	if a.Kind == "ctl" {
 		return a.Command.Do
 	}

@@ -2,11 +2,13 @@ package simulate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +30,8 @@ type job struct {
 	ledger *ledger
 	// disk is the scheduler's.
 	disk *disk
+	// reported is what the launcher has reported last.
+	reported control.Observed
 	// over is closed when all processes have ended, or cannot be waited for any longer.
 	over chan struct{}
 	// begin is when all workers had begun.
@@ -209,7 +213,14 @@ func (j *job) startWorker(rank int) {
 	})
 }
 
-// sayLeft tells the scheduler of a worker that ended well.
+// sayLeft reports the workers that ended well, as a launcher does.
 func (j *job) sayLeft(n *node) {
-	j.insist(control.Request{Op: control.OpLeft, Process: n.process})
+	j.mu.Lock()
+	j.reported.Number++
+	j.reported.Processes = append(slices.Clone(j.reported.Processes), control.ObservedProcess{Process: n.process, Role: control.Worker, Host: n.name,
+		State: control.StateEnded, Cause: control.Cause{Kind: control.CauseExit}})
+	slices.SortFunc(j.reported.Processes, func(a, b control.ObservedProcess) int { return cmp.Compare(a.Process, b.Process) })
+	o := j.reported
+	j.mu.Unlock()
+	j.insist(control.Request{Op: control.OpReport, Observed: &o})
 }

@@ -25,9 +25,13 @@ type (
 		id   int
 		host hosts.Host
 	}
-	// cancelCall cancels a connect, a checkHost or an ask that is pending. Its answer still
-	// comes.
+	// cancelCall cancels a connect or a checkHost that is pending, cancelAsk an ask. Its answer
+	// still comes.
 	cancelCall struct {
+		id  int
+		why string
+	}
+	cancelAsk struct {
 		id  int
 		why string
 	}
@@ -86,7 +90,7 @@ type (
 		control.Request
 		limit time.Duration
 	}
-	// follow begins to hand over the scheduler's events and edits of host_worker.
+	// follow begins to hand over edits of host_worker.
 	follow struct{}
 	// listHost adds a host to host_worker, or removes it.
 	listHost struct {

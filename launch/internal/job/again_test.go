@@ -4,15 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
-
-	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // onHosts makes s a job over ssh, on machines of their own, and returns how often each of them was
@@ -80,7 +77,6 @@ func TestNoHostIsReachedAgainOnceTheSchedulerHasEnded(t *testing.T) {
 					p.after(ends, 0)
 				case p.name == "worker 1":
 					time.Sleep(19500 * time.Millisecond)
-					f.tell(control.Event{Action: control.Lost, Host: "d2", Process: 4, Reason: "worker 1 on d2 lost: connection closed"})
 					p.exit.Code, p.exit.Err = 255, "connection to d2 lost"
 				default:
 					train(p)
@@ -106,18 +102,10 @@ func TestTheSchedulerIsToldOfAWorkerThatFails(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
-			var told []string
-			f.decide = func(_ *fakeScheduler, q control.Request) {
-				if q.Op == control.OpLost {
-					told = append(told, fmt.Sprintf("process %d: %v", q.Process, q.Cause))
-				}
-			}
 			s.elastic(t, f)
 			s.cfg.Elastic.Rejoin = 0
 			if leaving {
-				time.AfterFunc(10*time.Second, func() {
-					f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4})
-				})
+				f.leaves(10*time.Second+500*time.Millisecond, 4)
 			}
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
@@ -126,8 +114,8 @@ func TestTheSchedulerIsToldOfAWorkerThatFails(t *testing.T) {
 				}
 				obedient(time.Minute)(p)
 			})
-			if want := []string{"process 4: signal 9 (killed)"}; err != nil || res.Code != 0 || !slices.Equal(told, want) {
-				t.Errorf("leaving: %v: code %d, %v; the scheduler was told of %q, want %q", leaving, res.Code, err, told, want)
+			if told, want := f.told(4), "signal 9 (killed)"; err != nil || res.Code != 0 || told != want {
+				t.Errorf("leaving: %v: code %d, %v; the scheduler was told %q, want %q", leaving, res.Code, err, told, want)
 			}
 		})
 	}

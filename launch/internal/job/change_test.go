@@ -22,10 +22,7 @@ func TestAWorkerThatEndsAsItLeavesIsNotReplaced(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
 			s.elastic(t, f)
-			time.AfterFunc(10*time.Second, func() {
-				f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4})
-			})
-			time.AfterFunc(12*time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, Process: 4}) })
+			f.leaves(10*time.Second+500*time.Millisecond, 4)
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
 					p.after(11*time.Second, code)
@@ -49,7 +46,6 @@ func TestAHostThatCannotBeReachedAgainHasFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
 		f := newFakeScheduler()
-		f.decide = agree
 		s.elastic(t, f)
 		reached := 0
 		s.cfg.Elastic.Here = func(h hosts.Host) bool {
@@ -74,22 +70,18 @@ func TestAHostThatCannotBeReachedAgainHasFailed(t *testing.T) {
 		if reached != 1+s.cfg.Elastic.Rejoin {
 			t.Errorf("the host was tried %d times, want once and %d attempts", reached, s.cfg.Elastic.Rejoin)
 		}
-		asked := f.asked()
-		if want := "failed 127.0.0.2 host 127.0.0.2 is not this machine"; len(asked) != 2 || !strings.HasPrefix(asked[1], want) {
-			t.Errorf("the scheduler was asked %q, want %q last", asked, want)
+		if asked, want := f.asked(), []string{"add 127.0.0.2"}; !slices.Equal(asked, want) {
+			t.Errorf("the scheduler was asked %q, want %q", asked, want)
 		}
 	})
 }
 
-// Once a worker has come, the rank in the scheduler's failure is not the number of the launcher:
-// the process counts.
+// Whatever rank a process has by now, the scheduler's failure names the process.
 func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
-	for action, reason := range map[string]control.Code{control.Added: control.NodeLost, control.Removed: control.NodeError, control.Left: control.NoWorkerLeft} {
+	for _, reason := range []control.Code{control.NodeLost, control.NodeError, control.NoWorkerLeft} {
 		synctest.Test(t, func(t *testing.T) {
 			var s setup
-			f := newFakeScheduler()
-			s.elastic(t, f)
-			time.AfterFunc(5*time.Second, func() { f.tell(control.Event{Action: action, Host: "127.0.0.9", Role: roleWorker, Process: 999}) })
+			s.elastic(t, newFakeScheduler())
 			res, err := s.run(t, func(p *proc) {
 				switch p.name {
 				case "scheduler":
@@ -105,7 +97,7 @@ func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
 				}
 			})
 			if err != nil || res.Code != 4 {
-				t.Errorf("%s, %s: code %d, %v, want 4, of the worker that is to blame", action, reason, res.Code, err)
+				t.Errorf("%s: code %d, %v, want 4, of the worker that is to blame", reason, res.Code, err)
 			}
 		})
 	}
@@ -115,13 +107,15 @@ func TestAReasonIsOfRanksAsTheyAreAfterAChange(t *testing.T) {
 func TestAServerThatIsStartedTooLateIsEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := setup{interrupts: make(chan os.Signal, 1)}
-		s.elastic(t, newFakeScheduler())
+		f := newFakeScheduler()
+		s.elastic(t, f)
 		s.cfg.Elastic.Backups = 1
 		machine := &slow{name: "server 0"}
 		s.machine = func(m *fake) Machine {
 			machine.fake = m
 			return machine
 		}
+		f.later(time.Second, func(m *membership, now time.Time) { m.people(now, control.Request{Op: control.OpAddServer}) })
 		time.AfterFunc(4*time.Second, func() { machine.start.Store(int64(5 * time.Second)) })
 		time.AfterFunc(10*time.Second, func() { s.interrupts <- syscall.SIGTERM })
 		begin, count := time.Now(), 0
@@ -202,9 +196,10 @@ func TestAServerThatWasRemovedMayEndAsItLikes(t *testing.T) {
 			s.elastic(t, f)
 			s.cfg.Elastic.Backups = 1
 			train, starts := obedient(time.Minute), 0
-			time.AfterFunc(5*time.Second, func() { f.tell(control.Event{Action: control.ServerQueued, Rank: 1}) })
-			time.AfterFunc(7*time.Second, func() { f.tell(control.Event{Action: control.ServerAdded, Rank: 1, Host: "localhost"}) })
-			time.AfterFunc(10*time.Second, func() { f.tell(control.Event{Action: control.ServerRemoved, Rank: 0, Host: "localhost"}) })
+			f.later(5*time.Second, func(m *membership, now time.Time) { m.people(now, control.Request{Op: control.OpAddServer}) })
+			f.later(10*time.Second, func(m *membership, now time.Time) {
+				m.people(now, control.Request{Op: control.OpRemoveServer, Rank: 0})
+			})
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "server 0" {
 					starts++
@@ -221,29 +216,19 @@ func TestAServerThatWasRemovedMayEndAsItLikes(t *testing.T) {
 	}
 }
 
-// What a host is added with counts; of what is left out host_worker decides.
+// A host has the limits that it is added with, in host_worker and for its processes.
 func TestAnAddedHostHasTheLimitsThatItIsAddedWith(t *testing.T) {
-	listed := hosts.Host{Name: "d9", Slots: 3, GPUs: 2, CPUs: 4}
-	for _, tc := range []struct {
-		said control.Event
-		want string
-	}{
-		{control.Event{}, "d9 slots=3 gpus=2 cpus=4"},
-		{control.Event{Slots: 1}, "d9 slots=1 gpus=2 cpus=4"},
-		{control.Event{Slots: 5, GPUs: hosts.NoGPUs, CPUs: 1}, "d9 slots=5 gpus=0 cpus=1"},
-	} {
-		c := newCore(scriptSettings(arguments{"elastic": "1"}), time.Unix(1000, 0))
-		c.stage = running
-		c.actions()
-		tc.said.Number, tc.said.Action, tc.said.Host = 1, control.AddQueued, "d9"
-		got := ""
-		for _, a := range c.step(schedulerSaid{Event: tc.said, listed: listed}, c.now) {
-			if a, ok := a.(listHost); ok {
-				got = a.host.Entry()
-			}
-		}
-		if got != tc.want || len(c.joining) != 1 || c.joining[0].host.Entry() != tc.want || c.joining[0].workers != c.joining[0].host.Slots {
-			t.Errorf("%+v: host_worker gets %q, joining are %+v, want %q", tc.said, got, c.joining, tc.want)
-		}
+	s := &script{}
+	s.do(t, "new elastic=1 rejoin=1 hosts=d1 workers=1")
+	s.do(t, "up formed=1")
+	s.do(t, "add host=d9 slots=5 gpus=-1 cpus=1")
+	if len(s.core.arrivals) != 5 {
+		t.Fatalf("%d workers are about to start, want 5", len(s.core.arrivals))
+	}
+	if got, want := s.core.arrivals[0].host.Entry(), "d9 slots=5 gpus=0 cpus=1"; got != want {
+		t.Errorf("the host of a worker is %q, want %q", got, want)
+	}
+	if got, want := fmt.Sprint(s.core.want.hosts["d9"]), fmt.Sprint(control.WantedHost{Host: "d9", Slots: 5, GPUs: -1, CPUs: 1}); got != want {
+		t.Errorf("host_worker is to list %s, want %s", got, want)
 	}
 }

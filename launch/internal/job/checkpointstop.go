@@ -49,11 +49,11 @@ func (c *core) stopWithCheckpoint(why string, limit time.Duration) {
 		return
 	}
 	c.checkpoint.why = why
+	for _, n := range c.notices { // their order does not matter
+		limit = max(min(limit, n.checkpointBy.Sub(c.now)), 0)
+	}
 	c.limitCheckpoint(limit)
 	c.warn(fmt.Sprintf("%s: stopping the job with a checkpoint, within %s", why, limit), joblog.JobStopping.With("reason", why))
-	for _, s := range c.hostStates { // their order does not matter
-		s.voidRestarts()
-	}
 	c.askCheckpoint()
 }
 
@@ -83,10 +83,14 @@ func (c *core) checkpointAnswered(err error) {
 
 // schedulerStops takes the scheduler's report that the job stops with a checkpoint: someone else
 // may have asked for it.
-func (c *core) schedulerStops(why string) {
+func (c *core) schedulerStops(s control.Stopping) {
+	limit := c.set.CheckpointTime
+	if s.LimitMillis > 0 {
+		limit = time.Duration(s.LimitMillis) * time.Millisecond
+	}
 	if !c.checkpoint.requested() {
 		c.checkpoint.asked = true
-		c.stopWithCheckpoint(why, c.set.CheckpointTime)
+		c.stopWithCheckpoint(s.Reason, limit)
 	}
 }
 

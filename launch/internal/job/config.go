@@ -176,7 +176,7 @@ type Node struct {
 	process     uint32 // unique in the job, also among processes that have ended
 	number      int    // of a worker: how many workers were created before it; of a server: its rank
 	machine     *machine
-	goal        any // what it was started for while the job runs: *joiningHost, *replacement or *wantedServer
+	goal        *access // of a preparation: what it is for
 	started     time.Time
 	ended       bool
 	stopped     bool           // launch asked it to end, not because it failed
@@ -184,9 +184,13 @@ type Node struct {
 	owed        syscall.Signal // sent as soon as it has been started; 0: none
 	joining     bool           // a worker or a server that has not joined yet
 	early       bool           // it replaces a process that ended before the job was complete, and has its rank
-	leaving     bool           // it, or its host, is being removed
-	released    bool           // since a scaling does not need it
-	departed    bool           // the scheduler has said that it has left
+	arriving    bool           // it is wanted, and not being started yet
+	try         int            // of its host's connections, the one that it waits for
+	prepare     bool           // its host is prepared before it is started there
+	unwanted    fate           // it is being started, and not wanted any more
+	awaited     bool           // it has ended, and the scheduler has not said yet what that means
+	lossTold    bool           // people were told that it was lost
+	leaving     bool           // it leaves the job, or left it, as asked
 	member      bool           // a worker that is in the job, or was
 	lost        bool           // a worker that was in the job; the job goes on without it
 	lostMachine bool           // at the end of the job the connection to its machine was lost

@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	eventsWait  = 10 * time.Second // how long the scheduler may hold a request for events
+	eventsWait  = 10 * time.Second // how long the scheduler may hold a request for what is wanted
 	controlTime = 5 * time.Second  // for an answer, besides that
 	quietTime   = 15 * time.Second // from a refusal until it is told
 	firstPause  = 100 * time.Millisecond
+	overPause   = time.Second // between looks at a job that is over
 	lastPause   = 2 * time.Second
 )
 

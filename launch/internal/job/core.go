@@ -38,12 +38,12 @@ type core struct {
 	nodes     []*Node // all processes of the job that were started, and those that the start is going to start; the first one is the first scheduler
 	launching map[uint32]*Node
 	forgotten int    // processes that ended long ago and are no longer in nodes
-	workers   int    // numbers given to workers
-	processes uint32 // numbers given to processes
+	processes uint32 // the highest number that the launcher has given a process
 	gpuSlots  map[string][]*Node
 	limits    []hosts.Host // those with gpus= or cpus= that the job began with, each once; nil: not collected yet
 
-	ids         int                 // numbers given to connections and requests
+	ids         int                 // numbers given to connections
+	requests    int                 // numbers given to requests to the scheduler
 	connections map[int]*connection // under way
 	byID        map[int]*machine    // all that are connected, or are being closed
 	machines    map[string]*machine // those in use, by key
@@ -57,25 +57,26 @@ type core struct {
 	timers []timer
 	serial int // numbers given to timers
 
-	hostStates map[string]*hostState
-	joining    []*joiningHost
-	lost       *Node           // the worker that was lost last, while the job went on
-	departures []*departure    // hosts that are being taken away, in the order of their notices
-	queue      []queuedRequest // to the scheduler, in order; the first is under way
-	restarts   int             // of the scheduler in a row
-	wanted     map[int]*wantedServer
-	done       bool // the scheduler has ended well: nobody joins any more
-	warned     bool // that workers do not join
+	want      wantedState
+	watching  watching
+	files     bool // edits of host_worker are handed over
+	report    reporting
+	arrivals  []*Node // wanted, and not being started yet
+	unstarted []*Node // could not be started, and the scheduler has not said what that means
+	accesses  map[string]*access
+	notices   map[int]*hostNotice // by machine
+	members   map[string]bool     // hosts that have workers in the job, as host_worker_log has it
+	scaling   scalingNews
+	scales    int // how often such a number was reached
 
-	roster  []*place  // the hosts on which workers may run
-	scaling *scaling  // the number of workers that was asked for last; nil: none was, or hosts were added or removed by name since
-	wish    *wish     // the number that rank 0 wishes for, and that is not carried out yet; nil: none
-	changed time.Time // when a worker came or went last
-	scales  int       // how often such a number was reached
+	lost       *Node         // the worker that was lost last, while the job went on
+	queue      []editRequest // to the scheduler, in order; the first is under way
+	restarts   int           // of the scheduler in a row
+	restarting *Node         // the scheduler that is, or was, started in the place of one that ended
+	done       bool          // the scheduler has ended well: nobody joins any more
+	warned     bool          // that workers do not join
 
 	standstill standstill
-
-	ranksAsked, ranksAgain bool // the scheduler is being asked for the workers' ranks, and will be once more
 
 	metrics        string // where the scheduler serves metrics: as asked for, then as it reports, so that a scheduler that is started again has the same port
 	metricsShown   bool
@@ -114,31 +115,12 @@ type settings struct {
 	ResumeCommand    string
 }
 
-// hostState is what is known of a host whose processes come and go.
-type hostState struct {
-	leaving    bool // it is being removed, or was
-	removing   bool // the scheduler has said that it is being removed, and not yet that it was
-	scaledAway bool // it is removed because no worker is wanted there; it stays in the roster
-	dismissed  bool // it is removed by name
-	edition    int  // goes up when the host is added or removed; restarts that were planned before are then void
-	restarts   int  // workers that will be started there again after a while, to join
-	coming     int  // others that will be started there again
-	member     bool // it has workers that are in the job
-	away       bool // it was taken away, or is about to be, and was not connected again since: no server is started there
-}
-
-// voidRestarts gives up the restarts that were planned.
-func (s *hostState) voidRestarts() {
-	s.edition++
-	s.restarts = 0
-}
-
 func newCore(set settings, now time.Time) *core {
-	c := &core{set: set, now: now, workers: len(set.Workers), launching: make(map[uint32]*Node), gpuSlots: make(map[string][]*Node),
+	c := &core{set: set, now: now, launching: make(map[uint32]*Node), gpuSlots: make(map[string][]*Node),
 		connections: make(map[int]*connection), byID: make(map[int]*machine), machines: make(map[string]*machine), asked: make(map[int]any),
-		port: "0", metrics: set.Metrics, present: make(map[control.Presence]bool), hostStates: make(map[string]*hostState), wanted: make(map[int]*wantedServer)}
+		port: "0", metrics: set.Metrics, present: make(map[control.Presence]bool), accesses: make(map[string]*access), notices: make(map[int]*hostNotice), members: make(map[string]bool)}
 	add := func(role string, rank int, h hosts.Host) {
-		n := c.newNode(role, rank, h)
+		n := c.newNode(c.ownNumber(), role, rank, h)
 		n.member = role == roleWorker
 		c.nodes = append(c.nodes, n)
 	}
@@ -152,9 +134,8 @@ func newCore(set settings, now time.Time) *core {
 	}
 	for i, h := range set.Workers {
 		add(roleWorker, i, h)
-		c.host(h).member = true
+		c.members[h.String()] = true
 	}
-	c.makeRoster()
 	c.connectAll()
 	return c
 }
@@ -171,7 +152,7 @@ func (c *core) step(e event, now time.Time) []action {
 	if e != nil {
 		c.take(e)
 	}
-	c.goOnDeparting()
+	c.tellObserved()
 	c.checkEnd()
 	return c.actions()
 }
@@ -189,7 +170,7 @@ func (c *core) take(e event) {
 		c.connected(e)
 	case machineLost:
 		if m := c.byID[e.machine]; m != nil {
-			m.lost = true
+			m.lost, c.report.due = true, true
 		}
 	case machineClosed:
 		c.machineClosed(e)
@@ -211,10 +192,6 @@ func (c *core) take(e event) {
 		c.schedulerReports(e)
 	case answered:
 		c.answered(e)
-	case schedulerSaid:
-		if c.stage >= running && c.stage < closing {
-			c.schedulerEvent(e)
-		}
 	case edited:
 		if c.stage == running {
 			c.edited(e)
@@ -238,20 +215,10 @@ func (c *core) info(text string, event ...slog.Attr)  { c.tell(slog.LevelInfo, t
 func (c *core) warn(text string, event ...slog.Attr)  { c.tell(slog.LevelWarn, text, event...) }
 func (c *core) error(text string, event ...slog.Attr) { c.tell(slog.LevelError, text, event...) }
 
-// id numbers a connection or a request.
+// id numbers a connection.
 func (c *core) id() int {
 	c.ids++
 	return c.ids
-}
-
-// host is what is known of a host.
-func (c *core) host(h hosts.Host) *hostState {
-	s := c.hostStates[h.String()]
-	if s == nil {
-		s = &hostState{}
-		c.hostStates[h.String()] = s
-	}
-	return s
 }
 
 // alive is how many processes run.
@@ -267,8 +234,21 @@ func (c *core) alive() int {
 
 // busy reports whether anything is pending besides the running processes.
 func (c *core) busy() bool {
-	return len(c.connections) > 0 || len(c.launching) > 0 || len(c.asked) > 0 || c.closesMachine() ||
-		slices.ContainsFunc(c.joining, (*joiningHost).prepares) || c.stage == running && len(c.timers) > 0
+	for _, goal := range c.asked {
+		switch goal.(type) {
+		case watchRequest, reportRequest: // what they lead to is pending by itself
+		default:
+			return true
+		}
+	}
+	pending := func(t timer) bool { return t.due != due(watchAgain{}) }
+	return len(c.connections) > 0 || len(c.launching) > 0 || len(c.accesses) > 0 || len(c.arrivals) > 0 || c.closesMachine() ||
+		c.stage == running && (slices.ContainsFunc(c.timers, pending) || c.anyAwaited())
+}
+
+// anyAwaited reports whether the scheduler is still to say what the end of a process means.
+func (c *core) anyAwaited() bool {
+	return slices.ContainsFunc(slices.Concat(c.nodes, c.unstarted), func(n *Node) bool { return n.awaited })
 }
 
 // checkEnd closes all connections when no process is left and nothing is pending.

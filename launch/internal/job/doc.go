@@ -9,11 +9,12 @@
 // In a job whose hosts may leave, Run first tells the scheduler that all workers will stop: a
 // worker that gets SIGTERM from outside the launcher leaves alone.
 //
-// Processes may come and go while the job runs, as far as Elastic says so. The scheduler decides,
-// Run carries it out: it passes edits of host_worker on to the scheduler, follows its events,
-// reaches and prepares hosts, starts workers that join, ends those that were removed, restarts
-// processes that died, and reports to the scheduler what failed or ended. Repeat restarts a whole
-// job that failed.
+// Processes may come and go while the job runs, as far as Elastic says so. The scheduler alone
+// decides: it has the wanted state, which Run watches (control.Wanted). Run compares it with the
+// processes that there are, reaches and prepares hosts, starts what is missing, ends what is not
+// wanted, and reports all that it observes (control.Observed). It passes edits of host_worker on.
+// While the scheduler is away what it wanted last holds. The scheduler's own process is Run's: it
+// starts it again. Repeat restarts a whole job that failed.
 //
 // Inside, core decides and shell carries out. The core is a pure function of events and time; a
 // Machine is all that the shell needs of a start method. Where to look:
@@ -22,10 +23,10 @@
 //	start.go, start_scheduler.go                the start, until all processes run
 //	forming.go, unjoined.go                     until the job is complete: processes that end early or never join
 //	processes.go, machines.go                   processes and connections to hosts at any time
-//	leaving.go                                  hosts that are being taken away
-//	hosts.go, joining.go, servers.go, ranks.go  what the scheduler's events ask for: hosts and servers that come and go, new ranks
-//	scale.go, scale_plan.go, roster.go, wish.go numbers of workers that somebody or rank 0 asks for
-//	loss.go, replacement.go                     processes that die while the job goes on, and those in their place
+//	wanted.go, arrival.go                       the wanted state, and how it is brought about: processes that start, leave or end
+//	observed.go, notices.go                     what is reported: processes and hosts, and notices that hosts are taken away
+//	news.go                                     what people are told of the scheduler's decisions
+//	loss.go                                     processes that die while the job goes on
 //	requests.go, control.go                     requests to the scheduler
 //	failure.go, stop.go                         which process is to blame, and the steps to the end
 //	result.go, table.go, forget.go              what is reported of the job

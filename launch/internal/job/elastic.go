@@ -103,7 +103,7 @@ func (e *Elastic) environment() []string {
 	for _, v := range []struct {
 		name  string
 		value int
-	}{{"PARAGON_MIN_WORKERS", e.MinWorkers}, {"PARAGON_MAX_WORKERS", e.MaxWorkers}, {"PARAGON_BACKUPS", e.Backups}} {
+	}{{"PARAGON_MIN_WORKERS", e.MinWorkers}, {"PARAGON_MAX_WORKERS", e.MaxWorkers}, {"PARAGON_REJOIN", e.Rejoin}, {"PARAGON_BACKUPS", e.Backups}} {
 		if v.value > 0 {
 			env = append(env, v.name+"="+strconv.Itoa(v.value))
 		}

@@ -1,9 +1,7 @@
 package job
 
 import (
-	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +16,7 @@ func TestJobEndsWithItsMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
 		f := newFakeScheduler()
-		f.decide = func(f *fakeScheduler, q control.Request) { f.happen(control.AddQueued, q.Host, "") }
+		f.stuck = func(control.ObservedProcess) bool { return true }
 		s.elastic(t, f)
 		go func() { time.Sleep(5 * time.Second); s.edit(t, "localhost\n127.0.0.2\n127.0.0.3\n") }()
 		begin := time.Now()
@@ -40,7 +38,7 @@ func TestInterruptEndsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := setup{interrupts: make(chan os.Signal, 2)}
 		f := newFakeScheduler()
-		f.decide = func(f *fakeScheduler, q control.Request) { f.happen(control.AddQueued, q.Host, "") }
+		f.stuck = func(control.ObservedProcess) bool { return true }
 		s.elastic(t, f)
 		s.cfg.Elastic.PrepareData = []string{"fetch"}
 		go func() {
@@ -71,18 +69,11 @@ func TestSchedulerIsToldOfWorkersThatAreDone(t *testing.T) {
 		if err != nil || res.Code != 0 {
 			t.Fatalf("Run: code %d, %v, want 0", res.Code, err)
 		}
-		var want []string
-		for _, n := range res.Nodes {
-			if n.Role == roleWorker {
-				want = append(want, fmt.Sprintf("left %d", n.process))
-			}
-		}
 		synctest.Wait()
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		slices.Sort(f.left)
-		if slices.Sort(want); !slices.Equal(f.left, want) {
-			t.Errorf("the scheduler was told %q, want %q", f.left, want)
+		for _, n := range res.Nodes {
+			if told := f.told(n.process); n.Role == roleWorker && told != "exit 0" {
+				t.Errorf("the scheduler was told %q of %s, want exit 0", told, n.Name())
+			}
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"syscall"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
@@ -70,14 +69,8 @@ type (
 	answered struct {
 		id     int
 		done   control.Done
-		status control.Status
+		wanted control.Wanted
 		err    error
-	}
-	// schedulerSaid is one of the scheduler's events; listed is its host as host_worker has it,
-	// the zero Host: it has not.
-	schedulerSaid struct {
-		control.Event
-		listed hosts.Host
 	}
 	// edited is an edit of host_worker.
 	edited struct{ hostworker.Change }

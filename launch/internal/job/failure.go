@@ -60,7 +60,7 @@ func (c *core) failed(n *Node) {
 		c.error(text+"; stopping the others", joblog.ProcessFailed.Of(n.logged(), "exit", n.Exit.String()))
 		c.enter(settling)
 		for _, o := range c.nodes { // the culprit may be one without which the job went on at first
-			if (o.lost || o.Role == roleServer) && c.blames(o) {
+			if (o.lost || o.awaited || o.Role == roleServer) && c.blames(o) {
 				c.culprit, o.fate = o, fate{}
 			}
 		}
@@ -116,8 +116,11 @@ func (c *core) schedulerReports(e reported) {
 	case e.Running:
 		if !c.formed {
 			c.formed = true
+			c.done = c.set.Changes && c.stage > starting && c.schedulerDone()
 			if c.stage == running {
-				c.followJob()
+				if c.set.Changes {
+					c.follow()
+				}
 				c.askCheckpoint()
 			}
 		}
@@ -129,7 +132,7 @@ func (c *core) schedulerReports(e reported) {
 		}
 		c.metrics, c.metricsShown = e.Metrics, true
 	case e.Stopping != nil:
-		c.schedulerStops(e.Stopping.Reason)
+		c.schedulerStops(*e.Stopping)
 	case e.Stopped != nil:
 		c.checkpoint.stopped = e.Stopped
 	case e.Failed != nil:
@@ -161,13 +164,6 @@ func (c *core) scheduler() (newest *Node) {
 		}
 	}
 	return newest
-}
-
-// followJob lets the scheduler's events come from now on, where there are any.
-func (c *core) followJob() {
-	if c.set.Changes {
-		c.do(follow{})
-	}
 }
 
 // finalFailure is why the job failed, as it is told: a worker that the scheduler declared lost may

@@ -36,12 +36,9 @@ func (c *core) forget() {
 	for _, n := range c.nodes {
 		used[n.host.String()] = true
 	}
-	for _, j := range c.joining {
-		used[j.host.String()] = true
-	}
-	for host, s := range c.hostStates {
-		if s.leaving && !used[host] && s.coming+s.restarts == 0 && !s.removing {
-			delete(c.hostStates, host)
+	for host, member := range c.members {
+		if !member && !used[host] {
+			delete(c.members, host)
 		}
 	}
 }

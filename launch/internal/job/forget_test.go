@@ -22,11 +22,14 @@ func TestProcessesThatCameAndWentAreForgotten(t *testing.T) {
 		go func() {
 			time.Sleep(time.Second)
 			for range rounds {
-				f.tell(control.Event{Action: control.ServerQueued, Rank: 1, Host: "localhost"})
-				time.Sleep(time.Second)
-				f.tell(control.Event{Action: control.ServerAdded, Rank: 1, Host: "localhost"})
-				f.tell(control.Event{Action: control.ServerRemoved, Rank: 1, Host: "localhost"})
-				time.Sleep(2 * time.Second)
+				f.do(func(m *membership, now time.Time) {
+					m.people(now, control.Request{Op: control.OpAddServer, Host: "localhost"})
+				})
+				time.Sleep(1500 * time.Millisecond)
+				f.do(func(m *membership, now time.Time) {
+					m.people(now, control.Request{Op: control.OpRemoveServer, Rank: 1})
+				})
+				time.Sleep(1500 * time.Millisecond)
 			}
 		}()
 		train := obedient((rounds + 10) * 3 * time.Second)

@@ -38,7 +38,7 @@ type formingJob struct {
 func newFormingJob(t *testing.T) *formingJob {
 	j := &formingJob{f: newFakeScheduler(), begin: time.Now(), living: map[string]bool{}, want: 3, done: make(chan struct{})}
 	j.elastic(t, j.f)
-	j.f.is("forming")
+	j.f.forming = true
 	j.forming, j.logger = true, slog.New(slog.NewTextHandler(&j.log, nil))
 	return j
 }
@@ -81,7 +81,7 @@ func (j *formingJob) script(die func(p *proc, n int) bool) func(p *proc) {
 		}
 		j.mu.Lock()
 		if j.living[p.name] = true; len(j.living) == j.want {
-			time.AfterFunc(time.Second, func() { j.f.is("running"); close(j.done) })
+			time.AfterFunc(time.Second, func() { j.f.complete(); close(j.done) })
 		}
 		j.mu.Unlock()
 		select {
@@ -186,8 +186,8 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 				if slices.Sort(got); !slices.Equal(got, tc.started) {
 					t.Errorf("started %q, want %q", got, tc.started)
 				}
-				if tc.told != nil && !slices.Equal(j.f.lost, tc.told) {
-					t.Errorf("the scheduler was told of processes %d, want %d", j.f.lost, tc.told)
+				if tc.told != nil && !slices.Equal(j.f.lost(), tc.told) {
+					t.Errorf("the scheduler was told of processes %d, want %d", j.f.lost(), tc.told)
 				}
 				if text := j.log.String() + j.out.String(); !strings.Contains(text, tc.want) {
 					t.Errorf("the output has no %q:\n%s", tc.want, text)
@@ -209,53 +209,47 @@ func TestProcessesThatDieBeforeTheJobIsCompleteAreStartedAgain(t *testing.T) {
 	}
 }
 
-// The launcher hears last that the job is complete: the scheduler says then that it has lost a
-// worker that counts, and another one joins, once, whichever word of it comes first.
+// The launcher hears last that the job is complete: a worker that ends just before that was in it,
+// and another one joins.
 func TestWorkerThatDiesAsTheJobBecomesCompleteIsReplacedOnce(t *testing.T) {
-	for _, eventFirst := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			j := newFormingJob(t)
-			begin := time.Now()
-			j.f.decide = func(f *fakeScheduler, q control.Request) {
-				if q.Op == control.OpLost && q.Process == 4 {
-					f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 4, Reason: "worker 1 on localhost lost: signal 9 (killed)"})
-					if eventFirst { // the launcher follows them once it knows that the job is complete
-						time.Sleep(time.Second)
-					}
-				}
-			}
-			j.f.is("running")
-			res, err := j.run(t, func(p *proc) {
-				j.mu.Lock()
-				j.started = append(j.started, p.name)
-				j.mu.Unlock()
-				switch p.name {
-				case "scheduler":
-					io.WriteString(p.out.Report, "127.0.0.1:4711\n")
-					time.Sleep(5*time.Second + time.Millisecond)
-					io.WriteString(p.out.Report, runningLine+"\n")
-					p.after(time.Minute, 0)
-				case "worker 1":
-					p.killed(5 * time.Second)
-				case "worker 2":
-					j.f.tell(control.Event{Action: control.Added, Host: "localhost", Role: "worker", Process: 5})
-					p.after(time.Minute-time.Since(begin), 0)
-				default:
-					p.after(time.Minute, 0)
-				}
-			})
-			if err != nil || res.Code != 0 {
-				t.Errorf("Run: code %d, %v, want 0\n%s%s", res.Code, err, &j.log, &j.out)
-			}
-			slices.Sort(j.started)
-			if want := []string{"scheduler", "server 0", "worker 0", "worker 1", "worker 2"}; !slices.Equal(j.started, want) {
-				t.Errorf("started %q, want %q", j.started, want)
-			}
-			if !strings.Contains(j.out.String(), "signal 9 (killed), lost, the job went on") {
-				t.Errorf("the table does not say that worker 1 was lost:\n%s", &j.out)
+	synctest.Test(t, func(t *testing.T) {
+		j := newFormingJob(t)
+		begin := time.Now()
+		j.f.forming = false
+		j.f.later(4*time.Second, func(m *membership, now time.Time) {
+			for process, x := range map[uint32]control.ObservedProcess{2: {Role: roleServer}, 3: {Role: roleWorker}, 4: {Role: roleWorker, Rank: 1}} {
+				x.Process = process
+				j.f.joining[process] = true
+				m.register(now, x, "localhost", false)
 			}
 		})
-	}
+		res, err := j.run(t, func(p *proc) {
+			j.mu.Lock()
+			j.started = append(j.started, p.name)
+			j.mu.Unlock()
+			switch p.name {
+			case "scheduler":
+				io.WriteString(p.out.Report, "127.0.0.1:4711\n")
+				time.Sleep(5*time.Second + time.Millisecond)
+				io.WriteString(p.out.Report, runningLine+"\n")
+				p.after(time.Minute, 0)
+			case "worker 1":
+				p.killed(5 * time.Second)
+			default:
+				p.after(time.Minute-time.Since(begin), 0)
+			}
+		})
+		if err != nil || res.Code != 0 {
+			t.Errorf("Run: code %d, %v, want 0\n%s%s", res.Code, err, &j.log, &j.out)
+		}
+		slices.Sort(j.started)
+		if want := []string{"scheduler", "server 0", "worker 0", "worker 1", "worker 2"}; !slices.Equal(j.started, want) {
+			t.Errorf("started %q, want %q", j.started, want)
+		}
+		if !strings.Contains(j.out.String(), "signal 9 (killed), lost, the job went on") {
+			t.Errorf("the table does not say that worker 1 was lost:\n%s", &j.out)
+		}
+	})
 }
 
 // A worker that was started again before the job was complete is no member of it: a later loss on
@@ -266,7 +260,12 @@ func TestALaterLossIsNotThatOfAWorkerThatWasStartedAgain(t *testing.T) {
 		go func() {
 			<-j.done
 			time.Sleep(10 * time.Second)
-			j.f.tell(control.Event{Action: control.Lost, Host: "localhost", Process: 777, Reason: "worker 0 on localhost lost: no heartbeat for 10 s"})
+			j.f.do(func(m *membership, now time.Time) {
+				m.register(now, control.ObservedProcess{Process: 777, Role: roleWorker}, "localhost", true)
+				m.ready(now, 777)
+				m.arrive(now)
+				m.leave(now, 777, "no heartbeat for 10 s")
+			})
 		}()
 		res, err := j.run(t, j.script(func(p *proc, n int) bool { return p.name == "worker 1" && n == 1 && p.killed(0) }))
 		if err != nil || res.Code != 0 || len(j.started) != 5 {

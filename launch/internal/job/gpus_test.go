@@ -41,7 +41,7 @@ func TestWorkersOfAHostGetSlotsOfTheirOwn(t *testing.T) {
 		cfg := Config{Workers: []hosts.Host{{Name: "d2", CPUs: 7}}}
 		c := newCore(cfg.settings("j"), time.Now())
 		c.actions()
-		n := c.newNode(tc.role, 0, tc.host)
+		n := c.newNode(9, tc.role, 0, tc.host)
 		n.machine = &machine{}
 		c.startNode(n)
 		actions := c.actions()

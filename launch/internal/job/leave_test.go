@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // A worker that gets SIGTERM leaves an elastic job alone, and the job goes on. So the scheduler is
@@ -68,14 +66,11 @@ func TestAWorkerThatLeavesAloneIsNotReplaced(t *testing.T) {
 			var s setup
 			f := newFakeScheduler()
 			s.elastic(t, f)
-			news := 10 * time.Second
+			news := 10*time.Second + 500*time.Millisecond
 			if tc.late {
-				news += 3 * time.Second
+				news += time.Second + 400*time.Millisecond
 			}
-			time.AfterFunc(news, func() {
-				f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4, Reason: "worker 1 on localhost asks to leave: it was told to end"})
-			})
-			time.AfterFunc(news+time.Second, func() { f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, Process: 4}) })
+			f.leaves(news, 4)
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "worker 1" {
 					p.after(12*time.Second, tc.code)
@@ -106,10 +101,7 @@ func TestAWorkerThatLeftAndStaysIsEnded(t *testing.T) {
 		f := newFakeScheduler()
 		s.elastic(t, f)
 		begin := time.Now()
-		time.AfterFunc(7*time.Second, func() {
-			f.tell(control.Event{Action: control.Leaving, Host: "localhost", Role: roleWorker, Process: 4})
-			f.tell(control.Event{Action: control.Left, Host: "localhost", Role: roleWorker, Process: 4})
-		})
+		f.leaves(6*time.Second+500*time.Millisecond, 4)
 		var took time.Duration
 		res, err := s.run(t, func(p *proc) {
 			if p.name == "worker 1" {

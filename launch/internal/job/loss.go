@@ -1,12 +1,10 @@
 package job
 
 import (
-	"fmt"
 	"slices"
 	"syscall"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
@@ -39,153 +37,108 @@ func (c *core) endedWell(n *Node) {
 	if c.stage != running {
 		return
 	}
-	if n.Role == roleWorker && n.member && !n.leaving && c.set.Changes {
-		c.reportLeft(n)
-	}
 	if n.Role == roleWorker && !c.formed {
-		c.after(joinedReportTime, unjoinedCheck{})
+		if c.after(joinedReportTime, unjoinedCheck{}); c.set.Changes {
+			c.follow() // the job must not become complete with it
+		}
 	}
-	if n.Role == roleScheduler && c.formed && c.set.Changes {
+	if n.Role == roleWorker && c.formed && c.set.Changes && !n.stopped && !n.leaving && !n.lost && c.reported == nil && !c.schedulerDone() {
+		// It has done all its work, or was let go, which the launcher need not know yet: the
+		// scheduler says so.
+		n.awaited = true
+		c.follow()
+	}
+	if n.Role == roleScheduler && !c.formed { // nobody says any more what the others' ends mean
+		for _, o := range c.nodes {
+			if o.awaited && c.stage == running {
+				o.awaited = false
+				c.failed(o)
+			}
+		}
+	}
+	if n.Role == roleScheduler && c.formed && c.set.Changes && c.stage == running {
 		// All workers that were in the job have left it; they may still have work of their
 		// own. Nobody admits the others any more.
 		c.done = true
-		for _, j := range slices.Clone(c.joining) {
-			c.cancelJoin(j, "the job is done")
+		for _, n := range slices.Clone(c.arrivals) {
+			c.cancelArrival(n, "the job is done")
+		}
+		for _, process := range sortedKeys(c.launching) {
+			if n := c.launching[process]; n.Role == roleWorker {
+				n.unwanted = fate{code: control.FateUnneeded}
+				c.do(cancelStart{process, "the job is done"})
+			}
 		}
 		for _, n := range c.nodes {
-			if n.Role == roleWorker && !n.ended && !n.member {
+			if c.takeForLost(n); n.Role == roleWorker && !n.ended && !n.member {
 				c.evict(n, fate{code: control.FateUnneeded}, lostEndTime)
 			}
 		}
 	}
 }
 
-// goesOn reports whether the job survives a process that failed, and does what there is to do for
-// it.
+// takeForLost takes it for given that the scheduler has reported that the job goes on without a process, where it
+// will not come any more. One that ended with code 0 has done all its work then.
+func (c *core) takeForLost(n *Node) {
+	if !n.awaited {
+		return
+	}
+	if n.Exit.OK() {
+		n.awaited = false
+		return
+	}
+	if n.awaited, n.lost = false, true; n.Role == roleWorker && !n.member {
+		n.fate = fate{code: control.FateNotJoined}
+		return
+	}
+	if n.fate = (fate{code: control.FateLost}); n.Role == roleWorker {
+		c.lost = n
+	}
+	c.tellLost(n, control.WantedProcess{})
+}
+
+// goesOn reports whether the job may survive a process that failed. Of a server and of a worker the
+// scheduler says so, and what takes its place; until then its end is awaited. A job whose processes
+// are fixed does not survive any.
 func (c *core) goesOn(n *Node) bool {
 	switch {
 	case n.lost:
 		return true
 	case c.stage > running || c.reported != nil:
 		return false
-	case c.machineKey(n) == "" && n.machine.lost:
+	case c.machineKey(n) == "" && n.machine != nil && n.machine.lost:
 		return false // all that ran beside the launcher is gone, and nothing can be started there
 	case n.Role == roleScheduler:
 		return c.set.State && c.restartScheduler(n)
-	case n.Role == roleServer && n.leaving:
+	case n.leaving:
 		n.fate = fate{code: control.FateRemoved}
 		return true
 	case !c.formed:
-		return c.startAgain(n)
-	case n.Role == roleServer:
-		return c.set.Backups > 0 && c.restartServer(n)
-	case n.leaving:
-		n.fate = fate{code: control.FateRemoved}
-		c.reportLoss(n) // it may have ended before it had left the job
-		return true
-	case !n.member:
-		c.neverJoined(n)
-		return true
-	case c.set.OnWorkerLoss == LossFail:
+		if c.attempts(n) == 0 || n.asked() || c.schedulerDone() {
+			return false
+		}
+	case n.Role == roleServer && c.set.Backups == 0, n.Role == roleWorker && n.member && c.set.OnWorkerLoss == LossFail:
 		return false
 	}
-	c.reportLoss(n)
-	c.loseWorker(n, n.Exit.String())
+	if n.awaited = true; c.schedulerDone() {
+		c.takeForLost(n)
+	}
+	c.follow()
 	return true
 }
 
-// neverJoined takes note of a worker that ended before it had joined the running job.
-func (c *core) neverJoined(n *Node) {
-	n.fate = fate{code: control.FateNotJoined}
-	if n.Exit.Final() {
-		why := causeOf(n.Exit)
-		n.fate.note = "not started again"
-		c.warn(fmt.Sprintf("%s on %s ended before it had joined: exit %d: %s; no restart can mend this, so it is not started again", n.Name(), n.Host, n.Exit.Code, why.Text),
-			joblog.ProcessUnjoined.Of(n.logged(), "exit", n.Exit.String()))
-		c.hostFailed(n.host, fmt.Errorf("%s ended: %s", n.Name(), why.Text))
-		return
-	}
-	hint := ""
-	if n.Exit.Signal == 0 && n.Exit.Err == "" && !n.asked() {
-		hint = "; a worker that joins a running job has to call Ready of its store (kvstore.Elastic) before it takes part, as worker.Fit does"
-	}
-	c.warn(fmt.Sprintf("%s on %s ended before it had joined: %s%s", n.Name(), n.Host, n.Exit, hint), joblog.ProcessUnjoined.Of(n.logged(), "exit", n.Exit.String()))
-	c.replaceWorker(n, n.Exit.String())
-}
-
-// loseWorker takes note of a worker that was in the job; the job goes on without it.
-func (c *core) loseWorker(n *Node, why string) {
-	n.lost, n.fate = true, fate{code: control.FateLost}
-	c.lost = n
-	if n.asked() { // whoever sent the signal wants no replacement, and the others may be about to end, too
-		c.warn(fmt.Sprintf("%s on %s ended: %s: it or another worker %s", n.Name(), n.Host, n.Exit, outside), joblog.WorkerLost.Of(n.logged(), "reason", n.Exit.String()))
-		return
-	}
-	verb := "was lost"
-	if n.failedItself() {
-		verb = "failed"
-	}
-	c.warn(fmt.Sprintf("%s on %s %s: %s; the job goes on", n.Name(), n.Host, verb, why), joblog.WorkerLost.Of(n.logged(), "reason", why))
-	c.replaceWorker(n, why)
-}
-
-// replaceWorker starts a worker again where it was, after a while.
-func (c *core) replaceWorker(n *Node, why string) {
-	attempt := n.attempt + 1
-	if n.member && c.now.Sub(n.started) >= longLife {
-		attempt = 1
-	}
-	if c.set.Rejoin > 0 && attempt > c.set.Rejoin {
-		n.fate.note = fmt.Sprintf("not started again after %d attempts", c.set.Rejoin)
-	}
-	c.joinAgain(n.host, attempt, fmt.Errorf("%s ended: %s", n.Name(), why), n.member)
-}
-
-// workerDeclaredLost takes note of a worker that the scheduler has declared lost. Its process may
-// live, stopped or cut off: it is of no use any more, and another one takes its place.
-func (c *core) workerDeclaredLost(h hosts.Host, e control.Event) {
-	n := c.find(e.Process)
-	switch {
-	case n == nil || n.lost || n.leaving:
-	case n.ended: // with 0, and it never left the job
-		c.loseWorker(n, e.Reason)
-	default: // how it ends says more, if it is ending
-		c.after(settleTime, declaredLoss{n, e.Reason})
-	}
-	living := slices.DeleteFunc(c.workersOn(h), func(o *Node) bool { return !o.member || o.lost || o == n })
-	if len(living) == 0 {
-		c.setMember(h, false, e)
-	}
-}
-
-// declaredLoss goes on without a worker that the scheduler has declared lost.
-type declaredLoss struct {
-	node *Node
-	why  string
-}
-
-func (l declaredLoss) run(c *core) {
-	if l.node.lost || c.stage != running {
-		return
-	}
-	c.loseWorker(l.node, l.why)
-	if !l.node.ended {
-		c.evict(l.node, fate{}, lostEndTime)
-	}
-}
-
-// serverDeclaredLost takes note of a server that the scheduler has declared lost. Should its
-// process live, stopped say, it is made to end: then another one takes its place.
-func (c *core) serverDeclaredLost(e control.Event) {
-	if n := c.find(e.Process); n != nil && !n.ended {
-		c.after(lostEndTime, kill{n}) // it has nothing left to do in order
-	}
+// schedulerDone reports whether the scheduler has ended with code 0: it says nothing any more.
+func (c *core) schedulerDone() bool {
+	s := c.scheduler()
+	return s.ended && s.Exit.OK()
 }
 
 // noWorker decides what becomes of a job in which no worker runs that is in the job.
 func (c *core) noWorker() {
 	done := c.anyWorkerDone()
 	switch {
+	case c.anyDoneAwaited():
+		return // the scheduler says whether others have taken its place
 	case done && !c.formed && c.anyComing():
 		return // a worker that failed is being started again, and how that ends counts
 	case done:
@@ -213,6 +166,20 @@ func (c *core) anyWorkerDone() bool {
 	})
 }
 
+// anyDoneAwaited reports whether the scheduler is still to say what the end of a worker means that
+// ended with code 0.
+func (c *core) anyDoneAwaited() bool { return slices.ContainsFunc(c.nodes, (*Node).doneAwaited) }
+
+func (n *Node) doneAwaited() bool { return n.Role == roleWorker && n.awaited && n.Exit.OK() }
+
+// doneJudged goes on when the scheduler has said what the ends of workers mean for which it was
+// waited.
+func (c *core) doneJudged() {
+	if c.stage == running && !c.anyDoneAwaited() && c.activeWorkers() == 0 {
+		c.noWorker()
+	}
+}
+
 // limitNoWorker bounds how long the job may be without a worker.
 func (c *core) limitNoWorker(d time.Duration) {
 	c.timers = slices.DeleteFunc(c.timers, func(t timer) bool { return t.due == due(noWorkerLimit{}) })
@@ -226,7 +193,7 @@ func (noWorkerLimit) run(c *core) {
 	switch {
 	case c.stage != running || c.activeWorkers() > 0:
 		return
-	case !c.done && (len(c.joining) > 0 || c.anyComing()):
+	case !c.done && c.anyComing():
 		c.limitNoWorker(noWorkerTime)
 		return
 	}
@@ -243,14 +210,13 @@ func (noWorkerLimit) run(c *core) {
 	c.enter(stopWorkers)
 }
 
-// anyComing reports whether a worker is about to be started again.
+// anyComing reports whether a worker is on its way, or may be: the scheduler has not said yet what
+// the end of one means.
 func (c *core) anyComing() bool {
-	for _, s := range c.hostStates {
-		if s.coming+s.restarts > 0 {
-			return true
-		}
+	if slices.ContainsFunc(slices.Concat(c.nodes, c.unstarted), func(n *Node) bool { return n.Role == roleWorker && n.awaited }) {
+		return true
 	}
-	return false
+	return slices.ContainsFunc(c.arrivals, func(n *Node) bool { return n.Role == roleWorker })
 }
 
 // failedItself reports whether the process ended by itself, with a code other than 0.

@@ -142,6 +142,8 @@ const forEver = 1000 * time.Hour
 
 type setup struct {
 	cfg        Config
+	ranMu      sync.Mutex
+	ran        Config // with its defaults; a scheduler may read it while the job begins
 	log        []string
 	out        bytes.Buffer
 	interrupts chan os.Signal
@@ -182,5 +184,12 @@ func (s *setup) run(t *testing.T, script func(p *proc)) (Result, error) {
 	if s.cfg.Logger = s.logger; s.logger == nil {
 		s.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	ran := s.cfg
+	if err := ran.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	s.ranMu.Lock()
+	s.ran = ran
+	s.ranMu.Unlock()
 	return Run(t.Context(), s.cfg)
 }

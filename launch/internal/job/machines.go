@@ -23,7 +23,7 @@ type connection struct {
 	id   int
 	key  string
 	host hosts.Host
-	goal any // *initialConnection, *joiningHost, *replacement or *wantedServer
+	goal any // *initialConnection, *access or schedulerAgain
 	old  *machine
 }
 
@@ -43,22 +43,6 @@ func (c *core) machineKey(n *Node) string {
 	return c.key(n.host)
 }
 
-// reach finds the machine of a host: the one that is connected, or else a new one.
-func (c *core) reach(h hosts.Host, goal any) {
-	k := &connection{key: c.key(h), host: h, goal: goal, old: c.machines[c.key(h)]}
-	if c.set.Remote && k.old != nil && !k.old.lost {
-		c.reached(k, k.old, false, nil)
-		return
-	}
-	k.id = c.id()
-	c.connections[k.id] = k
-	if c.set.Remote {
-		c.do(connect{k.id, &h})
-	} else {
-		c.do(checkHost{k.id, h})
-	}
-}
-
 // connected takes the answer to a connect or a checkHost.
 func (c *core) connected(e connected) {
 	k := c.connections[e.id]
@@ -74,7 +58,6 @@ func (c *core) connected(e connected) {
 	if e.err == nil && c.set.Remote {
 		m, fresh = &machine{id: e.id, key: k.key, address: e.address, launcher: e.launcher}, true
 		c.byID[m.id] = m
-		c.host(k.host).away = false
 		if isLoopback(m.address) != isLoopback(c.address) {
 			e.err = fmt.Errorf("launch: host %s has the address %s, and the scheduler %s; other hosts cannot reach a loopback address",
 				k.host, m.address, c.address)
@@ -85,18 +68,12 @@ func (c *core) connected(e connected) {
 	if fresh && c.stage < closing {
 		m = c.adopt(k.key, m)
 	}
-	c.reached(k, m, fresh, e.err)
-}
-
-// reached goes on with what a host was connected to for.
-func (c *core) reached(k *connection, m *machine, fresh bool, err error) {
+	c.report.due = true
 	switch goal := k.goal.(type) {
-	case *joiningHost:
-		c.joiningHostReached(goal, m, fresh, err)
-	case *replacement:
-		c.replacementReached(goal, m, err)
-	case *wantedServer:
-		c.serverHostReached(goal, m, err)
+	case *access:
+		c.accessConnected(goal, m, fresh, e.err)
+	case schedulerAgain:
+		goal.connected(c, m, e.err)
 	}
 }
 
@@ -128,9 +105,8 @@ func (c *core) machineClosed(e machineClosed) {
 		return
 	}
 	delete(c.byID, e.machine)
-	if d := c.departureOf(m); d != nil {
-		c.forgetDeparture(d)
-	}
+	delete(c.notices, e.machine)
+	c.report.due = true
 	if e.err != nil && !m.lost { // that of a lost one was told with the processes that it had
 		c.warn(e.err.Error())
 	}
@@ -146,30 +122,21 @@ func (c *core) closesMachine() bool {
 	return false
 }
 
-// release closes the connection to a host once nothing of the job is there any more.
+// release closes the connection to a host that the job has left, or that is lost, once nothing of
+// the job is there any more.
 func (c *core) release(h hosts.Host) {
 	key := c.key(h)
 	m := c.machines[key]
-	if m == nil || key == "" || c.stage != running || !c.host(h).leaving && !m.lost {
+	if m == nil || key == "" || c.stage != running || !c.want.left(key) && !m.lost && c.notices[m.id] == nil || c.accesses[key] != nil {
 		return
 	}
-	for _, n := range c.nodes {
-		if n.machine == m && !n.ended {
-			return
-		}
-	}
-	for _, n := range c.launching {
-		if n.machine == m {
-			return
-		}
-	}
-	for _, j := range c.joining {
-		if c.key(j.host) == key {
-			return
-		}
+	at := func(n *Node) bool { return n.machine == m && !n.ended }
+	if slices.ContainsFunc(c.nodes, at) || slices.ContainsFunc(slices.Collect(maps.Values(c.launching)), at) ||
+		slices.ContainsFunc(c.arrivals, func(n *Node) bool { return c.key(n.host) == key && n.Role == roleWorker }) {
+		return
 	}
 	delete(c.machines, key)
-	c.closeMachine(m, c.host(h).dismissed && !m.lost)
+	c.closeMachine(m, slices.Contains(c.want.dismissed, key) && !m.lost)
 }
 
 // sortedKeys are the keys of a map in their order, so that the same events lead to the same

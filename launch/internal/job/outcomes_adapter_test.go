@@ -21,19 +21,16 @@ import (
 // that the comparison with another tree needs to know of the two is in this file.
 type presentCores struct{}
 
-// eventsAsk is the number of the request that waits for the scheduler's events.
-const eventsAsk = -1
+// firstAsk is added to the numbers of requests, which are apart from those of connections.
+const firstAsk = 1 << 40
 
-// A comparedLauncher is the launcher's core with what its shell does: it waits for the scheduler's
-// events.
+// A comparedLauncher is the launcher's core.
 type comparedLauncher struct {
-	core  *core
-	files *outcomes.Files
-	after uint64
-	out   []any
+	core *core
+	out  []any
 }
 
-func (presentCores) Launcher(j *outcomes.Job, now time.Time, files *outcomes.Files) outcomes.Launcher {
+func (presentCores) Launcher(j *outcomes.Job, now time.Time, _ *outcomes.Files) outcomes.Launcher {
 	cfg := Config{
 		Command: []string{"train"}, Workers: j.Workers, Servers: j.Servers, Hosts: j.Hosts, SchedulerHost: j.SchedulerHost,
 		StartTimeout: j.StartTimeout, CheckpointTime: j.CheckpointTime,
@@ -51,7 +48,7 @@ func (presentCores) Launcher(j *outcomes.Job, now time.Time, files *outcomes.Fil
 	}
 	set := cfg.settings("j")
 	set.Remote = j.Remote
-	l := &comparedLauncher{core: newCore(set, now), files: files}
+	l := &comparedLauncher{core: newCore(set, now)}
 	l.take(l.core.actions())
 	return l
 }
@@ -86,11 +83,7 @@ func (l *comparedLauncher) Step(now time.Time, e any) []any {
 	case outcomes.Reported:
 		step(reported{e.Process, e.Report.(control.Report)})
 	case outcomes.Answered:
-		if e.ID == eventsAsk {
-			l.events(now, e)
-		} else {
-			step(l.answer(e))
-		}
+		step(l.answer(e))
 	case outcomes.Edited:
 		step(edited{hostworker.Change{Added: e.Added, Removed: e.Removed}})
 	case outcomes.Signalled:
@@ -109,49 +102,24 @@ func (l *comparedLauncher) Step(now time.Time, e any) []any {
 
 // answer reads the answer to a request. Without one it is an error of the connection.
 func (l *comparedLauncher) answer(e outcomes.Answered) event {
-	x := answered{id: e.ID, err: e.Err}
+	x := answered{id: e.ID - firstAsk, err: e.Err}
 	if e.Err != nil {
 		return x
 	}
 	into := control.Answer(&x.done)
-	if _, isRanks := l.core.asked[e.ID].(ranksRequest); isRanks {
-		into = &x.status
+	if _, watches := l.core.asked[x.id].(watchRequest); watches {
+		into = &x.wanted
 	}
 	x.err = control.DecodeAnswer([]byte(e.Answer), into)
 	return x
 }
 
-// events hands the scheduler's events over, and waits for more.
-func (l *comparedLauncher) events(now time.Time, e outcomes.Answered) {
-	var got control.Events
-	if e.Err == nil {
-		if err := control.DecodeAnswer([]byte(e.Answer), &got); err != nil {
-			panic(err)
-		}
-	}
-	for _, x := range got.Events {
-		if x.Number > l.after {
-			l.after = x.Number
-			l.take(l.core.step(schedulerSaid{Event: x, listed: l.files.Listed(x.Host)}, now))
-		}
-	}
-	pause := firstPause
-	if len(got.Events) > 0 {
-		pause = 0
-	}
-	l.follow(pause)
-}
-
-func (l *comparedLauncher) follow(pause time.Duration) {
-	l.ask(eventsAsk, control.Request{Op: control.OpEvents, After: l.after, WaitMillis: eventsWait.Milliseconds()}, 0, pause)
-}
-
-func (l *comparedLauncher) ask(id int, q control.Request, limit, pause time.Duration) {
+func (l *comparedLauncher) ask(id int, q control.Request, limit time.Duration) {
 	body, err := q.Encode()
 	if err != nil {
 		panic(err)
 	}
-	l.out = append(l.out, outcomes.Ask{ID: id, Body: string(body), Limit: limit, Pause: pause})
+	l.out = append(l.out, outcomes.Ask{ID: firstAsk + id, Body: string(body), Limit: limit})
 }
 
 // take makes the core's actions those of package outcomes.
@@ -178,9 +146,9 @@ func (l *comparedLauncher) take(actions []action) {
 		case signalProcess:
 			do(outcomes.Signal{Process: a.process, Signal: a.signal})
 		case ask:
-			l.ask(a.id, a.Request, a.limit, 0)
-		case follow:
-			l.follow(0)
+			l.ask(a.id, a.Request, a.limit)
+		case cancelAsk:
+			do(outcomes.Cancel{ID: firstAsk + a.id})
 		case listHost:
 			do(outcomes.ListHost{Host: a.host, Named: a.named})
 		case closeAll:
@@ -221,7 +189,7 @@ func (presentCores) Scheduler(j *outcomes.Job, now time.Time, journal outcomes.J
 	set := scheduler.Settings{Job: "j", Workers: len(j.Workers), Servers: len(j.Servers), Heartbeat: j.Heartbeat, Lease: j.Lease, StartTimeout: j.StartTimeout, Patience: j.Patience,
 		Unkept: journal == nil,
 		Elastic: cluster.Elastic{Enabled: j.Elastic, OnWorkerLoss: cluster.LossPolicy(j.Loss), MinWorkers: j.Min, MaxWorkers: j.Max, JoinTimeout: j.JoinTimeout,
-			RejoinTimeout: j.RejoinTimeout, AdaptWorkers: j.Adapt, Backups: j.Backups}}
+			RejoinTimeout: j.RejoinTimeout, AdaptWorkers: j.Adapt, Rejoin: j.Rejoin, Backups: j.Backups}}
 	var records []scheduler.Record
 	for key, value := range journal {
 		records = append(records, scheduler.Record{Key: key, Value: value})
@@ -273,9 +241,9 @@ func (s *comparedScheduler) Step(now time.Time, request uint64, m wire.Message, 
 		s.ran = true
 		report(control.Report{Running: true})
 	}
-	if reason := s.core.Stopping(); reason != "" && !s.stops {
+	if reason, limit := s.core.Stopping(); reason != "" && !s.stops {
 		s.stops = true
-		report(control.Report{Stopping: &control.Stopping{Reason: reason}})
+		report(control.Report{Stopping: &control.Stopping{Reason: reason, LimitMillis: limit.Milliseconds()}})
 	}
 	if x := s.core.Stopped(); x != s.stopped {
 		s.stopped = x

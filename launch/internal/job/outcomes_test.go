@@ -16,12 +16,9 @@ var (
 	recordOutcomes = flag.Uint64("record-outcomes", 0, "play so many seeds, and write their outcomes into -outcomes")
 	outcomesFolder = flag.String("outcomes", "testdata/outcomes", "folder of the recorded outcomes")
 	outcomesBefore = flag.String("outcomes-before", "", "file with the texts of more recorded outcomes, as -outcome-texts makes them")
+	recordChanged  = flag.Bool("record-changed", false, "write the recorded texts of all seeds that differ, as -outcomes-before has them, into -outcomes")
 	outcomeTexts   = flag.Uint64("outcome-texts", 300, "of how many seeds the record has texts, too")
 )
-
-// intended are the differences from the recorded outcomes that are meant to be, each with its
-// reason. The record is that of the launcher and the scheduler when both decided who is in the job.
-var intended []outcomes.Intended
 
 // Whatever users, hosts and processes do, the same processes run at each rest as before, and the
 // job ends in the same way. Some hundred seeds are played, or with PARAGON_TEST_SLOW all that are
@@ -48,6 +45,11 @@ func TestOutcomesAreThoseRecorded(t *testing.T) {
 		seeds = record.Seeds()
 	}
 	c := record.Compare(0, seeds, presentCores{}, intended)
+	if *recordChanged {
+		if err := record.WriteChanged(*outcomesFolder, c.Changed); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Logf("%d seeds; differences that are intended: %v", c.Seeds, c.Explained)
 	for _, x := range intended {
 		if slow && c.Explained[x.Name] == 0 {

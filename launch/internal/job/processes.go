@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -10,13 +11,25 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// newNode is a process that is not started yet.
-func (c *core) newNode(role string, rank int, host hosts.Host) *Node {
+// ownNumbers is what numbers are above that the launcher gives once it reports to the scheduler: to
+// schedulers and to preparations. Those of servers and workers the scheduler gives.
+const ownNumbers = 1_000_000
+
+// ownNumber is the number of a process that the launcher starts without being asked.
+func (c *core) ownNumber() uint32 {
+	if c.watching != notWatching {
+		c.processes = max(c.processes, ownNumbers)
+	}
 	c.processes++
+	return c.processes
+}
+
+// newNode is a process that is not started yet.
+func (c *core) newNode(number uint32, role string, rank int, host hosts.Host) *Node {
 	if role != roleWorker {
 		host = c.limited(host)
 	}
-	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, process: c.processes, number: rank}
+	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, process: number, number: rank}
 	c.do(open{n.process, n.source(), len(c.nodes)}) // a colour of its own
 	return n
 }
@@ -31,9 +44,14 @@ func (c *core) find(process uint32) *Node {
 			return n
 		}
 	}
-	for _, j := range c.joining {
-		if j.preparation != nil && j.preparation.process == process {
-			return j.preparation
+	for _, n := range slices.Concat(c.arrivals, c.unstarted) {
+		if n.process == process {
+			return n
+		}
+	}
+	for _, a := range c.accesses {
+		if a.preparation != nil && a.preparation.process == process {
+			return a.preparation
 		}
 	}
 	return nil
@@ -77,6 +95,7 @@ func (c *core) processStarted(e started) {
 		return
 	}
 	c.nodes = append(c.nodes, n)
+	c.report.due = true
 	if n.owed != 0 {
 		c.signal(n, n.owed)
 	}
@@ -84,10 +103,11 @@ func (c *core) processStarted(e started) {
 	case c.stage >= stopAll || n.Role == roleWorker && c.stage > running: // the others have been told, or will be
 		n.stopped, n.fate = true, fate{code: control.FateUnneeded}
 		c.signal(n, syscall.SIGTERM)
-	case n.Role == roleWorker && (c.done || n.leaving || c.host(n.host).leaving):
+	case n.unwanted.code != "":
+		c.evict(n, fate{code: control.FateUnneeded}, 0)
+	case n.Role == roleWorker && c.done:
 		c.evict(n, fate{code: control.FateUnneeded}, 0)
 	}
-	c.launched(n, nil)
 }
 
 func (c *core) processNotStarted(e startFailed) {
@@ -103,21 +123,11 @@ func (c *core) processNotStarted(e startFailed) {
 	case c.stage >= closing:
 	case n.Role == rolePrepare:
 		c.preparationOver(n, fmt.Errorf("prepare-data: %w", e.err))
+	case n.Role == roleScheduler:
+		c.schedulerNotStarted(n, e.err)
 	default:
 		c.freeGPUs(n)
-		c.launched(n, e.err)
-	}
-}
-
-// launched goes on with what a process was started for while the job runs.
-func (c *core) launched(n *Node, err error) {
-	switch goal := n.goal.(type) {
-	case *joiningHost:
-		c.workerLaunched(goal, err)
-	case *replacement:
-		c.replacementLaunched(goal, err)
-	case *wantedServer:
-		c.serverLaunched(goal, err)
+		c.notStarted(n, e.err)
 	}
 }
 
@@ -132,6 +142,7 @@ func (c *core) processEnded(e ended) {
 		c.preparationEnded(n)
 	default:
 		n.finish(e)
+		c.report.due = true
 		if c.stage < closing {
 			c.afterEnd(n)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
@@ -42,7 +43,7 @@ func (w *world) turn() {
 			}
 		}
 	case k < 62:
-		w.schedulerSays()
+		w.nodes()
 	case k == 62:
 		h := hosts.Host{Name: fmt.Sprint("d", w.rng.IntN(6))}
 		w.step(edited{hostworker.Change{Added: []hosts.Host{h}}})
@@ -52,8 +53,6 @@ func (w *world) turn() {
 		w.step(cancelled{errors.New("context canceled")})
 	case k == 65:
 		w.reports()
-	case k == 66 || k == 67:
-		w.scales()
 	case k == 68 && w.rng.IntN(4) == 0:
 		w.step(signalled{syscall.SIGUSR1})
 	case k == 69:
@@ -63,97 +62,80 @@ func (w *world) turn() {
 	}
 }
 
-// schedulerSays lets the scheduler decide something, as it may.
-func (w *world) schedulerSays() {
-	if !w.core.formed || w.core.stage < running || !w.core.set.Changes {
-		return
-	}
-	e := control.Event{TimeNS: w.s.now.UnixNano(), Host: fmt.Sprint("d", w.rng.IntN(6)), Role: control.Worker, Rank: uint32(w.rng.IntN(5)), Reason: "x"}
-	e.Number = uint64(len(w.core.changes)+w.core.changesLeftOut) + 1
+// nodes lets nodes or people do something at the scheduler.
+func (w *world) nodes() {
+	m, now := w.s.member, w.s.now
+	host := fmt.Sprint("d", w.rng.IntN(6))
 	if !w.core.set.Remote {
-		e.Host = "localhost"
+		host = "localhost"
 	}
+	process := uint32(0)
 	if numbers := w.numbers(); len(numbers) > 0 {
-		e.Process = numbers[w.rng.IntN(len(numbers))]
-		if w.processes[e.Process].role == roleServer {
-			e.Role = control.Server
+		process = numbers[w.rng.IntN(len(numbers))]
+	}
+	p := w.processes[process]
+	switch k := w.rng.IntN(20); {
+	case k < 10:
+		for _, process := range w.numbers() { // all that run register, sooner or later
+			if p := w.processes[process]; !p.starting && !p.end && w.rng.IntN(3) > 0 {
+				w.register(process)
+			}
 		}
+	case k < 13:
+		m.ready(now, process)
+	case k < 15:
+		m.arrive(now)
+	case k == 15 && p != nil && w.chance(2):
+		m.leave(now, process, []string{"", "x"}[w.rng.IntN(2)])
+	case k == 16:
+		m.people(now, control.Request{Op: control.OpAdd, Host: host, Slots: w.rng.IntN(3)})
+	case k == 17:
+		m.people(now, control.Request{Op: control.OpRemove, Host: host})
+	case k == 18 && w.rng.IntN(2) == 0:
+		m.people(now, control.Request{Op: control.OpAddServer})
+	case k == 18:
+		m.people(now, control.Request{Op: control.OpRemoveServer, Rank: w.rng.IntN(4)})
+	default:
+		q := control.Request{Op: control.OpScale, Workers: 1 + w.rng.IntN(6)}
+		if w.rng.IntN(3) == 0 {
+			q.Workers, q.Placement = 0, []control.WorkersOnHost{{Host: host, Workers: 1 + w.rng.IntN(2)}}
+		}
+		m.people(now, q)
 	}
-	e.Action = []string{control.AddQueued, control.Added, control.Added, control.RemovalQueued, control.Removed, control.Leaving, control.Left, control.Lost,
-		control.HostFailed, control.Ranks, control.ServerQueued, control.ServerAdded, control.ServerRemoved, control.ServerFailed}[w.rng.IntN(14)]
-	if e.OfServer() && w.core.set.Backups == 0 {
-		return
-	}
-	w.step(schedulerSaid{e, hosts.Host{Slots: w.rng.IntN(3)}})
+	w.schedulerSaid()
 }
 
-// scales asks for a number of workers, perhaps on hosts that are not there, or tells that it is
-// reached.
-func (w *world) scales() {
-	if !w.core.formed || w.core.stage < running || !w.core.set.Elastic {
-		return
-	}
-	e := control.Event{Action: control.Scaling, Number: uint64(len(w.core.changes)+w.core.changesLeftOut) + 1, Workers: w.rng.IntN(7)}
-	switch w.rng.IntN(4) {
-	case 0:
-		e.Workers = 0
-		for i := range 1 + w.rng.IntN(5) {
-			x := control.WorkersOnHost{Host: fmt.Sprint("d", i), Workers: w.rng.IntN(3)}
-			if !w.core.set.Remote {
-				x.Host = "localhost"
-			}
-			if !slices.ContainsFunc(e.Placement, func(o control.WorkersOnHost) bool { return o.Host == x.Host }) {
-				e.Placement = append(e.Placement, x)
-				e.Workers += x.Workers
-			}
-		}
-	case 1:
-		if w.core.scaling != nil {
-			e = control.Event{Action: control.Scaled, Number: e.Number, Scale: w.core.scaling.number}
-		}
-	case 2:
-		e = control.Event{Action: control.Wish, Number: e.Number, Workers: 1 + w.rng.IntN(7), Reason: "x"}
-	}
-	before := w.core.scaling
-	w.step(schedulerSaid{Event: e})
-	if w.core.scaling != before {
-		w.checkScaling()
+// register lets the node of a process register.
+func (w *world) register(process uint32) {
+	if n := w.core.find(process); n != nil && w.s.member.nodes[process] == 0 && (n.Role == roleWorker || n.Role == roleServer) {
+		w.s.registers(process)
 	}
 }
 
-// checkScaling holds a new scaling to its rules: what it starts and releases leads to the number,
-// within the hosts' slots.
-func (w *world) checkScaling() {
-	s := w.core.scaling
-	if s == nil || s.reached || w.core.stage != running {
-		return
-	}
-	total := 0
-	for _, p := range w.core.roster {
-		more := 0
-		for _, g := range s.starts {
-			if g.host.Same(p.Host) {
-				more += g.workers
+// schedulerSaid lets the scheduler report what it has decided.
+func (w *world) schedulerSaid() {
+	m := w.s.member
+	w.s.member.notes = nil
+	report := func(r control.Report) {
+		w.owe(func() event {
+			if n := w.core.scheduler(); n != nil {
+				return reported{n.process, r}
 			}
-		}
-		if more < 0 || more > 0 && p.Slots > 0 && w.core.countWorkers(p.Host)+more > p.Slots {
-			w.fatal("%d more workers on %s, which has %d of %d", more, p, w.core.countWorkers(p.Host), p.Slots)
-		}
-		total += more
+			return nil
+		})
 	}
-	for _, h := range w.core.occupied() {
-		total += w.core.countWorkers(h)
+	phase, _ := m.core.Phase()
+	if phase == wire.PhaseRunning && !w.ran {
+		w.ran = true
+		report(control.Report{Running: true})
 	}
-	for i, n := range s.releases {
-		if slices.Contains(s.releases[:i], n) {
-			w.fatal("%s is released twice", n.Name())
-		}
-		if !n.ended && !n.leaving && !n.lost && !n.stopped {
-			total--
-		}
+	if f := m.core.Failure(); f != nil && !w.failed {
+		w.failed = true
+		report(control.Report{Failed: f})
 	}
-	if total < s.workers && len(s.failed) == 0 {
-		w.fatal("scale %d to %d workers leads to %d: %s", s.number, s.workers, total, s.plan())
+	if why, limit := m.core.Stopping(); why != "" && !w.s.stops {
+		w.s.stops = true
+		report(control.Report{Stopping: &control.Stopping{Reason: why, LimitMillis: limit.Milliseconds()}})
 	}
 }
 
@@ -172,11 +154,6 @@ func (w *world) reports() {
 	p := control.Presence{Role: control.Worker, Process: uint32(w.rng.IntN(8))}
 	r := control.Report{Present: &p}
 	switch w.rng.IntN(6) {
-	case 4:
-		if !w.core.formed {
-			return
-		}
-		r = control.Report{Stopping: &control.Stopping{Reason: "x"}}
 	case 5:
 		if !w.core.checkpoint.asked {
 			return
@@ -196,12 +173,17 @@ func (w *world) pass(d time.Duration) {
 	until := w.s.now.Add(d)
 	for !w.over {
 		next := w.core.next()
+		if m := w.s.member.core.Next(); !w.s.member.away && !m.IsZero() && (next.IsZero() || m.Before(next)) {
+			next = m
+		}
 		if next.IsZero() || next.After(until) {
 			break
 		}
 		if next.After(w.s.now) {
 			w.s.now = next
 		}
+		w.s.member.pass(w.s.now)
+		w.schedulerSaid()
 		w.step(nil)
 	}
 	w.s.now = until

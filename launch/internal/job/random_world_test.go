@@ -35,9 +35,12 @@ type world struct {
 	lost        map[int]bool   // those whose connection is lost
 	processes   map[uint32]*worldProcess
 	asked       map[int]bool
+	cancelled   map[int]bool // requests
+	ran, failed bool         // the scheduler has said so
 	connecting  map[int]bool
 	closedAll   bool
-	coming      int    // the answer to this one comes next
+	coming      int    // the answer to this connection comes next
+	answering   int    // the answer to this request
 	startComing uint32 // this one was started, or could not be, and that comes next
 	endComing   uint32 // the end of this one
 	over        bool
@@ -62,7 +65,7 @@ func (w *world) fatal(format string, args ...any) {
 
 func newWorld(t *testing.T, seed int64) *world {
 	rng := rand.New(rand.NewPCG(uint64(seed), 11))
-	w := &world{t: t, seed: seed, rng: rng, machines: make(map[int]bool), lost: make(map[int]bool), processes: make(map[uint32]*worldProcess), asked: make(map[int]bool), connecting: make(map[int]bool)}
+	w := &world{t: t, seed: seed, rng: rng, machines: make(map[int]bool), lost: make(map[int]bool), processes: make(map[uint32]*worldProcess), asked: make(map[int]bool), cancelled: make(map[int]bool), connecting: make(map[int]bool)}
 	a := arguments{"workers": fmt.Sprint(1 + rng.IntN(4)), "servers": fmt.Sprint(1 + rng.IntN(3)), "rejoin": fmt.Sprint(rng.IntN(3)), "backups": fmt.Sprint(rng.IntN(2)), "join": "20s"}
 	for _, name := range []string{"elastic", "state", "prepare", "gpus"} {
 		if rng.IntN(2) == 0 {
@@ -78,7 +81,8 @@ func newWorld(t *testing.T, seed int64) *world {
 	w.gentle = rng.IntN(2) == 0
 	a["loss"] = []string{"", "", "shrink", "wait", "fail"}[rng.IntN(5)]
 	w.s.now = time.Unix(1000, 0)
-	w.s.core = newCore(scriptSettings(a), w.s.now)
+	set := scriptSettings(a)
+	w.s.core, w.s.member = newCore(set, w.s.now), newMembership(set, w.s.now)
 	w.core = w.s.core
 	w.log("new %v", a)
 	w.act(starting, w.core.actions())
@@ -146,15 +150,24 @@ func (w *world) act(before stage, actions []action) {
 				return connected{id: id, address: fmt.Sprintf("10.0.0.%d", 1+id%200), launcher: "10.0.1.1"}
 			})
 		case cancelCall:
-			if !w.connecting[a.id] && !w.asked[a.id] && a.id != w.coming {
+			if !w.connecting[a.id] && a.id != w.coming {
 				w.fatal("%+v is not under way", a)
 			}
+		case cancelAsk:
+			if !w.asked[a.id] && a.id != w.answering {
+				w.fatal("%+v is not under way", a)
+			}
+			w.cancelled[a.id] = true
+			w.owe(func() event {
+				delete(w.asked, a.id)
+				return answered{id: a.id, err: errors.New(a.why)}
+			})
 		case closeMachine:
 			if !w.machines[a.machine] || w.closedAll {
 				w.fatal("%+v is not connected", a)
 			}
 			for number, p := range w.processes {
-				if p.machine == a.machine && !p.end && !(p.starting && w.lost[a.machine]) {
+				if p.machine == a.machine && !p.end && !(p.starting && w.lost[a.machine]) && !(p.role == rolePrepare && p.kill) {
 					w.fatal("%+v has process %d", a, number)
 				}
 			}
@@ -178,7 +191,7 @@ func (w *world) act(before stage, actions []action) {
 			if before > running || !w.machines[a.machine] || w.processes[a.process] != nil {
 				w.fatal("%s in stage %d", w.s.text(a), before)
 			}
-			if d := w.core.departureOf(w.core.byID[a.machine]); d != nil && w.core.host(d.host).away {
+			if w.core.notices[a.machine] != nil && a.role != roleScheduler && w.core.stage > starting {
 				w.fatal("%s on a host that is being taken away", w.s.text(a))
 			}
 			p := &worldProcess{role: a.role, machine: a.machine, starting: true, begun: w.s.now}
@@ -204,7 +217,7 @@ func (w *world) act(before stage, actions []action) {
 			}
 			if a.id != 0 {
 				w.asked[a.id] = true
-				w.owe(func() event { return w.answer(a) })
+				w.owe(func() event { w.answer(a); return nil })
 			}
 		case closeAll:
 			w.closeAll(before)
@@ -238,13 +251,11 @@ func (w *world) processStarts(a startProcess, p *worldProcess) event {
 			case w.core.stage == starting:
 				return listening{a.process, "10.0.1.1:4711"}
 			}
-			return listening{a.process, w.core.address + ":" + w.core.port}
-		})
-		w.owe(func() event {
-			if p.end || w.rng.IntN(4) == 0 {
-				return nil
+			if w.s.member.away {
+				w.s.member.restart(w.s.now)
+				w.s.member.back()
 			}
-			return reported{a.process, control.Report{Running: true}}
+			return listening{a.process, w.core.address + ":" + w.core.port}
 		})
 	}
 	if a.role == rolePrepare {
@@ -260,6 +271,9 @@ func (w *world) ends(number uint32) event {
 		return nil
 	}
 	p.end, w.endComing = true, number
+	if p.role == roleScheduler {
+		w.s.member.away = true
+	}
 	x := process.Exit{Elapsed: w.s.now.Sub(p.begun)}
 	switch {
 	case p.kill:
@@ -290,27 +304,39 @@ func (w *world) signalled(a signalProcess, p *worldProcess) {
 	w.owe(func() event { return w.ends(a.process) })
 }
 
-func (w *world) answer(a ask) event {
-	delete(w.asked, a.id)
-	w.coming = a.id
-	e := answered{id: a.id}
-	switch {
-	case w.chance(5):
-		e.err = fmt.Errorf("%w: no", control.ErrRefused)
-	case a.Op == control.OpStatus:
-		for _, number := range w.numbers() {
-			if w.processes[number].role == roleWorker {
-				e.status.Nodes = append(e.status.Nodes, control.Node{Process: number, Role: control.Worker, Rank: int32(w.rng.IntN(5)) - 1, State: control.NodeCounts})
+// answer lets the scheduler answer a request, at once or later.
+func (w *world) answer(a ask) {
+	reply := func(e answered) {
+		w.owe(func() event {
+			if !w.asked[a.id] || w.cancelled[a.id] {
+				return nil
 			}
-		}
+			delete(w.asked, a.id)
+			w.answering = a.id
+			return e
+		})
 	}
-	if a.Op == control.OpLost {
-		e.done.Phase = []string{control.Forming, control.Running, control.Finished}[w.rng.IntN(3)]
-		if w.core.formed {
-			e.done.Phase = control.Running
-		}
+	if w.cancelled[a.id] {
+		return
 	}
-	return e
+	if a.Op != control.OpWanted && a.Op != control.OpReport && w.chance(5) {
+		reply(answered{id: a.id, err: fmt.Errorf("%w: no", control.ErrRefused)})
+		return
+	}
+	w.s.member.control(w.s.now, a.Request, func(raw []byte, err error) {
+		e := answered{id: a.id, err: err}
+		if into := control.Answer(&e.done); err == nil {
+			if a.Op == control.OpWanted {
+				into = &e.wanted
+			}
+			e.err = control.DecodeAnswer(raw, into)
+		}
+		if errors.Is(e.err, control.ErrMalformed) || e.err != nil && !errors.Is(e.err, control.ErrRefused) && err == nil {
+			w.fatal("%v: %s", e.err, raw)
+		}
+		reply(e)
+	})
+	w.schedulerSaid()
 }
 
 // closeAll: whoever lives then has been killed, unless the job never ran, or the process came when

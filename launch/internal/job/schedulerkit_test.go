@@ -1,13 +1,12 @@
 package job
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -16,114 +15,214 @@ import (
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// A fakeScheduler answers requests as the scheduler does, and tells of what the test lets happen.
+// A fakeScheduler is a scheduler's core whose nodes do what those of a job do: they register when
+// they run, join two seconds after they were started, and leave within a second.
 type fakeScheduler struct {
 	mu       sync.Mutex
-	events   []control.Event
-	more     chan struct{} // closed at each event
-	requests []string      // but for events, status, lost and left: op host
-	left     []string      // op process
+	member   *membership
+	cfg      func() settings
+	requests []string // those of edits: op host
+	reports  []control.Observed
 	refuse   map[string]string
 	away     bool
-	phase    string                   // of the job; empty: running
-	lost     []uint32                 // the processes that it was told of
-	started  func(host string) uint32 // the process of the newest worker that was started there to join
-	// decide, if set, is what the scheduler does about a request.
-	decide func(s *fakeScheduler, q control.Request)
+	over     bool
+	forming  bool // no node registers
+	// deaf are processes whose nodes never register, stuck those that do not get ready.
+	// unsaid are processes of workers that end with 0 and do not leave.
+	deaf, stuck, unsaid func(x control.ObservedProcess) bool
+	joining             map[uint32]bool
 }
 
 func newFakeScheduler() *fakeScheduler {
-	return &fakeScheduler{more: make(chan struct{}), refuse: map[string]string{}}
+	return &fakeScheduler{refuse: map[string]string{}, joining: map[uint32]bool{}}
 }
 
-func (s *fakeScheduler) happen(action, host, reason string) {
-	s.tell(control.Event{Action: action, Host: host, Reason: reason})
-}
-
-func (s *fakeScheduler) tell(e control.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e.Action == control.Lost && e.Role == "" {
-		e.Role = roleWorker
-	}
-	if e.Action == control.Added && e.Process == 0 && s.started != nil {
-		e.Process = s.started(e.Host)
-	}
-	e.Number, e.TimeNS = uint64(len(s.events)+1), int64(1000+len(s.events))
-	s.events = append(s.events, e)
-	close(s.more)
-	s.more = make(chan struct{})
-}
-
-func (s *fakeScheduler) is(phase string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.phase = phase
-}
-
+// control is a Control.
 func (s *fakeScheduler) control(ctx context.Context, addr string, credentials []string, request []byte) ([]byte, error) {
 	if addr != "127.0.0.1:4711" || len(credentials) == 0 || !strings.HasPrefix(credentials[0], "PARAGON_SECRET=") {
 		return nil, fmt.Errorf("asked %s with %d credentials", addr, len(credentials))
 	}
-	var q control.Request
-	if err := json.Unmarshal(request, &q); err != nil {
+	q, err := control.DecodeRequest(request)
+	if err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	type answer struct {
+		raw []byte
+		err error
+	}
+	got := make(chan answer, 1)
 	s.mu.Lock()
-	away, more, refusal := s.away, s.more, s.refuse[q.Op+" "+q.Host]
+	refusal := s.refuse[q.Op+" "+q.Host]
 	switch {
-	case q.Op == "lost" && !away:
-		s.lost = append(s.lost, q.Process)
-	case q.Op == "left":
-		s.left = append(s.left, fmt.Sprintf("left %d", q.Process))
-	case q.Op != "events" && q.Op != "status" && q.Op != "lost" && !away:
+	case s.away:
+		s.mu.Unlock()
+		return nil, errors.New("connection refused")
+	case q.Op == control.OpReport:
+		s.reports = append(s.reports, *q.Observed)
+	case q.Op != control.OpWanted:
 		s.requests = append(s.requests, strings.TrimSpace(q.Op+" "+q.Host+" "+q.Reason))
 	}
-	phase := cmp.Or(s.phase, "running")
-	s.mu.Unlock()
-	switch {
-	case away:
-		return nil, errors.New("connection refused")
-	case refusal != "":
+	s.begin()
+	if refusal != "" {
+		s.mu.Unlock()
 		return nil, fmt.Errorf("%w: %s", control.ErrRefused, refusal)
-	case q.Op == "status":
-		return fmt.Appendf(nil, `{"phase":%q}`, phase), nil
-	case q.Op == "events":
-		if uint64(len(s.eventsAfter(q.After))) == 0 {
-			select {
-			case <-more:
-			case <-time.After(time.Duration(q.WaitMillis) * time.Millisecond):
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
-		}
-		return json.Marshal(control.Events{Phase: phase, Events: s.eventsAfter(q.After)})
 	}
-	if s.decide != nil {
-		s.decide(s, q)
+	if q.Op == control.OpReport {
+		s.register(q.Observed)
 	}
-	if q.Op == "lost" {
-		return fmt.Appendf(nil, `{"phase":%q}`, phase), nil
+	s.member.control(time.Now(), q, func(raw []byte, err error) { got <- answer{raw, err} })
+	s.mu.Unlock()
+	select {
+	case a := <-got:
+		return a.raw, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return []byte(`{}`), nil
 }
 
-func (s *fakeScheduler) eventsAfter(n uint64) []control.Event {
+// begin begins the job's membership.
+func (s *fakeScheduler) begin() {
+	if s.member == nil {
+		s.member = newMembership(s.cfg(), time.Now())
+		s.tick()
+	}
+}
+
+// complete lets those register that run, of a job that was forming.
+func (s *fakeScheduler) complete() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.events[min(int(n), len(s.events)):])
+	s.forming = false
+	if n := len(s.reports); n > 0 {
+		s.register(&s.reports[n-1])
+	}
+}
+
+// lost are the processes of which the launcher has said that they failed.
+func (s *fakeScheduler) lost() (list []uint32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.reports {
+		for _, x := range o.Processes {
+			if x.State == control.StateEnded && !x.OK() && !slices.Contains(list, x.Process) {
+				list = append(list, x.Process)
+			}
+		}
+	}
+	return list
+}
+
+// register lets the nodes of processes register that run.
+func (s *fakeScheduler) register(o *control.Observed) {
+	now := time.Now()
+	phase, _ := s.member.core.Phase()
+	first := phase == wire.PhaseForming
+	if s.forming {
+		return
+	}
+	for _, x := range o.Processes {
+		switch {
+		case x.OK() && x.Role == roleWorker && (s.unsaid == nil || !s.unsaid(x)):
+			s.member.leave(now, x.Process, "") // as a worker does that is done
+		case x.State != control.StateRunning || s.joining[x.Process] || s.deaf != nil && s.deaf(x):
+		case first:
+			s.joining[x.Process] = true
+			s.member.register(now, x, x.Host, false)
+		default:
+			s.joining[x.Process] = true
+			time.AfterFunc(2*time.Second, func() { s.join(x) })
+		}
+	}
+}
+
+// join lets the node of a process join.
+func (s *fakeScheduler) join(x control.ObservedProcess) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.stuck != nil && s.stuck(x) || !s.runs(x.Process) {
+		return
+	}
+	s.member.register(time.Now(), x, x.Host, true)
+	s.member.ready(time.Now(), x.Process)
+	s.member.arrive(time.Now())
+}
+
+// runs reports whether a process ran when the launcher reported last.
+func (s *fakeScheduler) runs(process uint32) bool {
+	last := s.reports[len(s.reports)-1]
+	return slices.ContainsFunc(last.Processes, func(x control.ObservedProcess) bool {
+		return x.Process == process && x.State == control.StateRunning
+	})
+}
+
+// tick lets time pass at the scheduler. Workers arrive at changes within a second.
+func (s *fakeScheduler) tick() {
+	time.AfterFunc(time.Second, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !s.over {
+			s.member.pass(time.Now())
+			s.member.arrive(time.Now())
+			s.tick()
+		}
+	})
+}
+
+// do lets people or nodes do something.
+func (s *fakeScheduler) do(f func(m *membership, now time.Time)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begin()
+	f(s.member, time.Now())
+}
+
+// later lets people or nodes do something after a time.
+func (s *fakeScheduler) later(d time.Duration, f func(m *membership, now time.Time)) {
+	time.AfterFunc(d, func() { s.do(f) })
+}
+
+// leaves lets a worker ask to leave after a time; a second later it has left.
+func (s *fakeScheduler) leaves(d time.Duration, process uint32) {
+	s.later(d, func(m *membership, now time.Time) {
+		m.ask(now, &wire.AskLeave{Node: m.nodes[process], Reason: "it was told to end"}, nil)
+	})
+}
+
+// fails lets the node of a process say that it has failed, after a time.
+func (s *fakeScheduler) fails(d time.Duration, process uint32, why string) {
+	s.later(d, func(m *membership, now time.Time) { m.leave(now, process, why) })
+}
+
+// of is a predicate for one process.
+func of(process uint32) func(x control.ObservedProcess) bool {
+	return func(x control.ObservedProcess) bool { return x.Process == process }
 }
 
 func (s *fakeScheduler) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.requests)
+}
+
+// told is how the launcher said last that a process ended; empty: it did not.
+func (s *fakeScheduler) told(process uint32) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range slices.Backward(s.reports) {
+		for _, x := range o.Processes {
+			if x.Process == process && x.State == control.StateEnded {
+				return x.Cause.String()
+			}
+		}
+	}
+	return ""
 }
 
 // elastic makes s a job whose hosts may change.
@@ -134,16 +233,16 @@ func (s *setup) elastic(t *testing.T, f *fakeScheduler) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { files.Close() })
-	f.started = func(host string) (process uint32) {
-		s.local.mu.Lock()
-		defer s.local.mu.Unlock()
-		for _, p := range s.local.procs {
-			if p.env["DMLC_ROLE"] == roleWorker && p.env["PARAGON_JOIN"] == "1" && p.env["DMLC_NODE_HOST"] == host {
-				process = max(process, p.process())
-			}
-		}
-		return process
+	f.cfg = func() settings {
+		s.ranMu.Lock()
+		defer s.ranMu.Unlock()
+		return s.ran.settings("j")
 	}
+	t.Cleanup(func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.over = true
+	})
 	s.cfg.Elastic = Elastic{Enabled: true, Control: f.control, Files: files, State: "journal", Rejoin: 2}
 }
 
@@ -155,6 +254,10 @@ func (s *setup) edit(t *testing.T, text string) {
 	}
 }
 
+// logTime is the time at the end of a line of host_worker_log.
+var logTime = regexp.MustCompile(` [0-9]+\n`)
+
+// files are host_worker and its log, without times.
 func (s *setup) files(t *testing.T) (worker, log string) {
 	t.Helper()
 	for _, f := range []struct {
@@ -167,7 +270,7 @@ func (s *setup) files(t *testing.T) (worker, log string) {
 		}
 		*f.to = string(b)
 	}
-	return worker, log
+	return worker, logTime.ReplaceAllString(log, "\n")
 }
 
 // obedient ends its processes as those of a job do, whose members train for a time.
@@ -179,20 +282,6 @@ func obedient(train time.Duration) func(p *proc) {
 		} else {
 			p.after(train-time.Since(begin)+time.Second, 0)
 		}
-	}
-}
-
-// agree is a scheduler that does what it is asked, a second later.
-func agree(s *fakeScheduler, q control.Request) {
-	switch q.Op {
-	case "add":
-		s.happen(control.AddQueued, q.Host, "")
-		time.AfterFunc(2*time.Second, func() { s.happen(control.Added, q.Host, "") })
-	case "remove":
-		s.happen(control.RemovalQueued, q.Host, "")
-		time.AfterFunc(time.Second, func() { s.happen(control.Removed, q.Host, "") })
-	case "failed":
-		s.happen(control.HostFailed, q.Host, q.Reason)
 	}
 }
 

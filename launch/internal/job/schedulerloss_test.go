@@ -17,7 +17,6 @@ func TestSchedulerThatDiesIsStartedAgainWhereItWas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
 		f := newFakeScheduler()
-		f.decide = agree
 		s.elastic(t, f)
 		s.cfg.MetricsListen = ":0"
 		var log strings.Builder
@@ -65,7 +64,6 @@ func TestEditWhileTheSchedulerIsAwayIsNotForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s setup
 		f := newFakeScheduler()
-		f.decide = agree
 		s.elastic(t, f)
 		set := func(away bool) { f.mu.Lock(); f.away = away; f.mu.Unlock() }
 		go func() {
@@ -78,7 +76,7 @@ func TestEditWhileTheSchedulerIsAwayIsNotForgotten(t *testing.T) {
 		if _, err := s.run(t, obedient(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		if _, log := s.files(t); log != "0 ADDED 127.0.0.2 1001\n" {
+		if _, log := s.files(t); log != "0 ADDED 127.0.0.2\n" {
 			t.Errorf("host_worker_log has %q", log)
 		}
 	})

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/agent"
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
@@ -33,7 +32,16 @@ var rewrite = flag.Bool("rewrite", false, "write what the core does into the scr
 //	started process=                   notstarted process= error=
 //	ended process= [exit= signal= error= lost=1 last= ago= final=usage words= steps=]
 //	listens process= at=               report process= {JSON}
-//	says [slots= gpus=] {JSON}               answer id= [error= later=] [{JSON}]
+//	answer id= [error=]                of a request that is not the scheduler's to answer
+//	add host= [slots= gpus= cpus=]     remove host=      scale workers= [place=d1*2,d2]     addserver [host=]     removeserver rank=     ask the scheduler
+//	joins process=                     its node registers, is ready, and all arrive at the change
+//	registers process=                 ready process=    arrive       the same in steps; arrive is of all
+//	leaves process= [failed=]          its node leaves, or says what went wrong
+//	asksleave process= [reason=]       wish workers= [reason=]
+//	away                               the scheduler does not answer
+//	back                               it answers again
+//	restarted                          it is started again on its journal, and answers
+//	mute, heard                        its answers do not reach the launcher, and come at last
 //	edit [add= remove= slots=]         signal number=                  cancel
 //	run for=                           time passes; the core is stepped whenever it wants
 //	still for=                         time passes, and the launcher does not run
@@ -82,8 +90,12 @@ func TestScripts(t *testing.T) {
 }
 
 type script struct {
-	core *core
-	now  time.Time
+	core   *core
+	now    time.Time
+	member *membership
+	owed   []event // answers of the scheduler
+	mute   bool    // they do not come yet
+	stops  bool    // it was told that the job stops with a checkpoint
 }
 
 func (s *script) do(t *testing.T, line string) string {
@@ -93,12 +105,16 @@ func (s *script) do(t *testing.T, line string) string {
 	switch command {
 	case "new":
 		s.now = time.Unix(1000, 0)
-		s.core = newCore(scriptSettings(a), s.now)
+		set := scriptSettings(a)
+		s.stops, s.owed, s.mute = false, nil, false
+		s.core, s.member = newCore(set, s.now), newMembership(set, s.now)
 		return s.show(s.core.actions())
 	case "up":
-		s.up(a["formed"] != "")
-		return ""
+		return s.up(a["formed"] != "")
 	case "connected":
+		if ids := sortedKeys(s.core.connections); id == 0 && len(ids) > 0 {
+			id = ids[0]
+		}
 		e = connected{id: id, address: a.or("address", "10.0.0.1"), launcher: a.or("launcher", "10.0.0.9"), err: a.err()}
 	case "here":
 		e = connected{id: id, address: "127.0.0.1", err: a.err()}
@@ -125,30 +141,24 @@ func (s *script) do(t *testing.T, line string) string {
 			x.exit.Elapsed = s.now.Sub(n.started) - ago
 		}
 		e = x
+		if n := s.core.find(number); n != nil && n.Role == roleScheduler {
+			s.member.away = true
+		} else if n != nil && x.exit.OK() && n.Role == roleWorker && a["unsaid"] == "" {
+			s.member.leave(s.now, number, "") // as a worker does that is done
+		}
 	case "listens":
 		e = listening{number, a["at"]}
+		s.member.back()
 	case "report":
 		r, err := control.DecodeReport([]byte(a["json"]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		e = reported{uint32(a.num("process", 1)), r}
-	case "says":
-		var x control.Event
-		a.json(&x)
-		x.Number, x.TimeNS = uint64(len(s.core.changes)+s.core.changesLeftOut+1), s.now.UnixNano()
-		e = schedulerSaid{x, hosts.Host{Slots: a.num("slots", 0), GPUs: a.num("gpus", 0)}}
 	case "answer":
-		x := answered{id: id, err: a.err()}
-		if a["later"] != "" {
-			x.err = fmt.Errorf("%w: %w: %s", control.ErrRefused, control.ErrLater, a["later"])
-		}
-		a.json(&x.done)
-		e = x
-	case "status":
-		x := answered{id: id}
-		a.json(&x.status)
-		e = x
+		e = answered{id: id, err: a.err()}
+	case "add", "remove", "scale", "addserver", "removeserver", "forms", "joins", "registers", "ready", "arrive", "leaves", "asksleave", "wish", "away", "back", "restarted", "mute", "heard":
+		return s.doMember(command, a, number)
 	case "edit":
 		e = edited{hostworker.Change{Added: a.hosts("add"), Removed: a.hosts("remove"), Resized: a.hosts("slots")}}
 	case "signal":
@@ -176,5 +186,5 @@ func (s *script) do(t *testing.T, line string) string {
 	default:
 		t.Fatalf("command %q is not known", command)
 	}
-	return s.show(s.core.step(e, s.now))
+	return s.step(e)
 }

@@ -47,6 +47,9 @@ func (s *script) show(actions []action) string {
 		if text := s.text(a); text != "" {
 			fmt.Fprintln(&b, text)
 		}
+		if a, ok := a.(ask); ok {
+			s.ask(a)
+		}
 	}
 	return b.String()
 }
@@ -70,6 +73,8 @@ func (s *script) text(a action) string {
 		return fmt.Sprintf("check %d: is %s this machine?", a.id, a.host)
 	case cancelCall:
 		return fmt.Sprintf("cancel %d: %s", a.id, a.why)
+	case cancelAsk:
+		return "" // the watch is always under way
 	case closeMachine:
 		if a.dismiss {
 			return fmt.Sprintf("close machine %d, and dismiss its host", a.machine)
@@ -109,11 +114,14 @@ func (s *script) text(a action) string {
 	case signalProcess:
 		return fmt.Sprintf("signal %s: %s", s.name(a.process), a.signal)
 	case ask:
+		if a.Op == control.OpWanted || a.Op == control.OpReport {
+			return ""
+		}
 		b, err := a.Request.Encode()
 		if err != nil {
 			panic(err)
 		}
-		text := fmt.Sprintf("ask %d: %s", a.id, strings.TrimPrefix(string(b), fmt.Sprintf(`{"version":%d,`, control.Version)))
+		text := fmt.Sprintf("ask: %s", strings.TrimPrefix(string(b), fmt.Sprintf(`{"version":%d,`, control.Version)))
 		if a.limit > 0 {
 			text += fmt.Sprintf(" for %s", a.limit)
 		}

@@ -13,6 +13,9 @@ func (s *script) run(d time.Duration) string {
 	end, begin, got := s.now.Add(d), s.now, ""
 	for {
 		next := s.core.next()
+		if m := s.member.core.Next(); !s.member.away && !m.IsZero() && (next.IsZero() || m.Before(next)) {
+			next = m
+		}
 		if d := s.core.set.HostTimeout; d > 0 && (next.IsZero() || next.After(s.now.Add(d/4))) { // as the shell looks
 			next = s.now.Add(d / 4)
 		}
@@ -22,16 +25,17 @@ func (s *script) run(d time.Duration) string {
 		if next.After(s.now) {
 			s.now = next
 		}
-		if did := s.show(s.core.step(nil, s.now)); did != "" {
+		s.member.pass(s.now)
+		if did := s.step(nil); did != "" {
 			got += fmt.Sprintf("after %s\n%s", s.now.Sub(begin), did)
 		}
 	}
 	s.now = end
-	return got + s.show(s.core.step(nil, s.now))
+	return got + s.step(nil)
 }
 
 // up lets all happen that a start needs, without an error.
-func (s *script) up(formed bool) {
+func (s *script) up(formed bool) string {
 	c := s.core
 	actions := slices.Clone(scriptActions(c))
 	for len(actions) > 0 {
@@ -65,9 +69,17 @@ func (s *script) up(formed bool) {
 	if c.stage != running {
 		panic("the job is not running")
 	}
-	if formed {
-		c.step(reported{1, control.Report{Running: true}}, s.now)
+	if !formed {
+		return ""
 	}
+	for _, n := range c.nodes {
+		if n.Role != roleScheduler {
+			s.registers(n.process)
+		}
+	}
+	s.show(c.step(reported{1, control.Report{Running: true}}, s.now))
+	s.settle() // the first report
+	return ""
 }
 
 // scriptActions are the first actions of a core, which new has shown: connections.

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
@@ -16,8 +17,10 @@ func TestLostServerIsReplacedWhereThereAreBackups(t *testing.T) {
 	for _, backups := range []int{0, 1} {
 		synctest.Test(t, func(t *testing.T) {
 			var s setup
-			s.elastic(t, newFakeScheduler())
+			f := newFakeScheduler()
+			s.elastic(t, f)
 			s.cfg.Elastic.Backups = backups
+			f.later(5*time.Second, func(m *membership, now time.Time) { m.people(now, control.Request{Op: control.OpAddServer}) })
 			train, servers := obedient(time.Minute), 0
 			res, err := s.run(t, func(p *proc) {
 				if p.name == "server 0" {
@@ -51,15 +54,16 @@ func TestServersAreStartedAndLetGo(t *testing.T) {
 		s.elastic(t, f)
 		s.cfg.Elastic.Backups = 1
 		train, got := obedient(time.Minute), map[string]int{}
-		go func() {
-			time.Sleep(5 * time.Second)
-			f.tell(control.Event{Action: control.ServerQueued, Rank: 1})
-			f.tell(control.Event{Action: control.ServerQueued, Rank: 2, Host: "d/7"})
-			time.Sleep(time.Second)
-			f.tell(control.Event{Action: control.ServerAdded, Rank: 1, Host: "localhost"})
-			time.Sleep(10 * time.Second)
-			f.tell(control.Event{Action: control.ServerRemoved, Rank: 0, Host: "localhost"})
-		}()
+		var log bytes.Buffer
+		s.logger = slog.New(slog.NewTextHandler(&log, nil))
+		f.later(5*time.Second, func(m *membership, now time.Time) {
+			m.people(now, control.Request{Op: control.OpAddServer})
+			m.people(now, control.Request{Op: control.OpAddServer, Host: "d7"}) // which is not this machine
+		})
+		f.later(16*time.Second, func(m *membership, now time.Time) {
+			m.people(now, control.Request{Op: control.OpRemoveServer, Rank: 0})
+		})
+		s.cfg.Elastic.Here = func(h hosts.Host) bool { return h.Name == "localhost" }
 		res, err := s.run(t, func(p *proc) {
 			p.m.mu.Lock()
 			got[p.name]++
@@ -84,8 +88,8 @@ func TestServersAreStartedAndLetGo(t *testing.T) {
 				t.Errorf("server 0: got %q, want removed", n.fate.code)
 			}
 		}
-		if asked := f.asked(); len(asked) != 1 || !strings.HasPrefix(asked[0], "server-failed  ") || !strings.Contains(asked[0], "d/7") {
-			t.Errorf("the scheduler was asked %q, want word of server 2, which cannot be", asked)
+		if want := "server 2 on d7 could not be added: host d7 is not this machine"; !strings.Contains(log.String(), want) {
+			t.Errorf("the log has no %q:\n%s", want, &log)
 		}
 	})
 }
@@ -104,10 +108,8 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 			begin := time.Now()
 			train, servers, took := obedient(time.Minute), 0, time.Duration(0)
 			var workers atomic.Int32
-			go func() {
-				time.Sleep(12 * time.Second)
-				f.tell(control.Event{Action: control.Lost, Host: "localhost", Role: "server", Process: 2, Reason: "server 0 on localhost lost: no heartbeat for 10 s"})
-			}()
+			f.later(5*time.Second, func(m *membership, now time.Time) { m.people(now, control.Request{Op: control.OpAddServer}) })
+			f.fails(12*time.Second, 2, "no heartbeat for 10 s")
 			res, err := s.run(t, func(p *proc) {
 				switch {
 				case p.name == "server 0":
@@ -130,7 +132,7 @@ func TestStaleServerIsReplacedAndWorkersStay(t *testing.T) {
 			if got, want := workers.Load(), map[bool]int32{false: 2, true: 1}[alone]; got != want {
 				t.Errorf("%d workers were started, want %d", got, want)
 			}
-			if want := "INFO msg=\"server 0 on localhost lost: no heartbeat for 10 s\""; !strings.Contains(log.String(), want) {
+			if want := "INFO msg=\"server 0 on localhost left: no heartbeat for 10 s\""; !strings.Contains(log.String(), want) {
 				t.Errorf("the log does not say %q:\n%s", want, log.String())
 			}
 		})

@@ -33,14 +33,15 @@ type shell struct {
 	lost      map[int]bool // machines of which the core knows that they are lost
 	closing   bool         // all machines are being closed
 	processes map[uint32]*runningProcess
-	cancels   map[int]context.CancelCauseFunc // of connections and requests that are under way, by their number
+	cancels   map[int]context.CancelCauseFunc // of connections that are under way, by their number
+	asks      map[int]context.CancelCauseFunc // of requests that are under way, by their number
 	address   string                          // the scheduler's, host:port
 	closeErr  error
 }
 
 func newShell(cfg Config) *shell {
 	s := &shell{cfg: cfg, events: make(chan event), over: make(chan struct{}), machines: make(map[int]Machine), lost: make(map[int]bool),
-		processes: make(map[uint32]*runningProcess), cancels: make(map[int]context.CancelCauseFunc)}
+		processes: make(map[uint32]*runningProcess), cancels: make(map[int]context.CancelCauseFunc), asks: make(map[int]context.CancelCauseFunc)}
 	var secret string
 	s.id, secret = newIdentity()
 	s.json = joblog.IsJSON(cfg.Logger)
@@ -124,6 +125,10 @@ func (s *shell) perform(c *core, a action) {
 		if cancel := s.cancels[a.id]; cancel != nil {
 			cancel(errors.New(a.why))
 		}
+	case cancelAsk:
+		if cancel := s.asks[a.id]; cancel != nil {
+			cancel(errors.New(a.why))
+		}
 	case closeMachine:
 		s.closeMachine(a)
 	case chooseAddress:
@@ -202,11 +207,8 @@ func (s *shell) receive(e event) []event {
 		s.cfg.Watcher.ProcessJoined(e.process)
 	case reported:
 		s.watch(e)
-	case schedulerSaid:
-		e.listed = s.listed(e.Host)
-		return []event{e}
 	case answered:
-		delete(s.cancels, e.id)
+		delete(s.asks, e.id)
 	case connected:
 		delete(s.cancels, e.id)
 	}
@@ -227,7 +229,7 @@ func (s *shell) watch(e reported) {
 func (s *shell) ask(a ask) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	if a.id != 0 {
-		s.cancels[a.id] = cancel
+		s.asks[a.id] = cancel
 	}
 	s.working.Go(func() {
 		defer cancel(nil)
@@ -237,7 +239,7 @@ func (s *shell) ask(a ask) {
 			defer stop()
 		}
 		e := answered{id: a.id}
-		e.done, e.status, e.err = s.askScheduler(ctx, a.Request)
+		e.done, e.wanted, e.err = s.askScheduler(ctx, a.Request)
 		if a.id != 0 {
 			s.send(e)
 		}

@@ -2,56 +2,18 @@ package job
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
 // filesInterval is how often host_worker is read.
 const filesInterval = time.Second
 
-// follow hands over the scheduler's events and edits of host_worker from now on.
+// follow hands over edits of host_worker from now on.
 func (s *shell) follow() {
-	s.working.Go(func() { s.followEvents(s.ctx) })
 	if s.cfg.Elastic.Files != nil {
 		s.working.Go(func() { s.followFiles(s.ctx) })
-	}
-}
-
-// followEvents hands over the scheduler's events in their order until ctx ends.
-func (s *shell) followEvents(ctx context.Context) {
-	for after, pause := uint64(0), false; ctx.Err() == nil; {
-		if pause { // a scheduler that answers at once that nothing happened is not asked again at once
-			select {
-			case <-time.After(firstPause):
-			case <-ctx.Done():
-				return
-			}
-		}
-		var got control.Events
-		q := control.Request{Op: control.OpEvents, After: after, WaitMillis: eventsWait.Milliseconds()}
-		if _, err := Ask(ctx, s.cfg.Elastic.Control, s.address, s.controls, q, &got); err != nil {
-			select { // the job may be about to end
-			case <-time.After(quietTime):
-			case <-ctx.Done():
-			}
-			if ctx.Err() == nil {
-				s.cfg.Logger.Error(fmt.Sprintf("launch: follow the changes of the job: %v; hosts can no longer join or leave", err))
-			}
-			return
-		}
-		pause = len(got.Events) == 0
-		for _, e := range got.Events {
-			if e.Number <= after {
-				continue
-			}
-			after = e.Number
-			if !s.send(schedulerSaid{Event: e}) {
-				return
-			}
-		}
 	}
 }
 
@@ -76,27 +38,13 @@ func (s *shell) followFiles(ctx context.Context) {
 }
 
 // askScheduler is Ask of this job's scheduler.
-func (s *shell) askScheduler(ctx context.Context, q control.Request) (done control.Done, status control.Status, err error) {
+func (s *shell) askScheduler(ctx context.Context, q control.Request) (done control.Done, wanted control.Wanted, err error) {
 	into := control.Answer(&done)
-	if q.Op == control.OpStatus {
-		into = &status
+	if q.Op == control.OpWanted {
+		into = &wanted
 	}
 	_, err = Ask(ctx, s.cfg.Elastic.Control, s.address, s.controls, q, into)
-	return done, status, err
-}
-
-// listed is a host as host_worker has it; the zero Host: it has not.
-func (s *shell) listed(name string) hosts.Host {
-	h, err := hosts.ParseHost(name)
-	if s.cfg.Elastic.Files == nil || err != nil {
-		return hosts.Host{}
-	}
-	for _, l := range s.cfg.Elastic.Files.Hosts() {
-		if l.Same(h) {
-			return l
-		}
-	}
-	return hosts.Host{}
+	return done, wanted, err
 }
 
 // listHost adds a host to host_worker or removes it, after a decision that did not come from an

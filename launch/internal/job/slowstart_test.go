@@ -48,7 +48,9 @@ func TestAWorkerThatIsStartedTooLateIsEnded(t *testing.T) {
 			s.cfg.Env = append(s.cfg.Env, "SCHEDULER=15s")
 		}, true, 0},
 		{"its host is removed", func(_ *setup, f *fakeScheduler, _ *time.Duration) {
-			time.AfterFunc(came-3*time.Second, func() { f.happen(control.RemovalQueued, "127.0.0.2", "") })
+			f.later(came-3*time.Second, func(m *membership, now time.Time) {
+				m.people(now, control.Request{Op: control.OpRemove, Host: "127.0.0.2"})
+			})
 		}, true, 0},
 		{"the job is stopped", func(s *setup, _ *fakeScheduler, _ *time.Duration) {
 			time.AfterFunc(came-time.Second, func() { s.interrupts <- syscall.SIGTERM })
@@ -58,11 +60,7 @@ func TestAWorkerThatIsStartedTooLateIsEnded(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := setup{interrupts: make(chan os.Signal, 2)}
 				f := newFakeScheduler()
-				f.decide = func(f *fakeScheduler, q control.Request) {
-					if q.Op == "add" {
-						f.happen(control.AddQueued, q.Host, "")
-					}
-				}
+				f.stuck = func(control.ObservedProcess) bool { return true }
 				s.elastic(t, f)
 				train := time.Minute
 				tc.change(&s, f, &train)

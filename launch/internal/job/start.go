@@ -192,8 +192,10 @@ func (c *core) allStarted() {
 	if c.checkpoint.requested() {
 		c.after(max(0, c.checkpoint.by.Sub(c.now)), checkpointLimit{})
 	}
+	if c.formed && c.set.Changes || len(c.notices) > 0 {
+		c.follow()
+	}
 	if c.formed {
-		c.followJob()
 		c.askCheckpoint()
 	}
 	for _, n := range unstarted {

@@ -42,7 +42,15 @@ func (c *core) enter(s stage) {
 		return
 	}
 	if c.stage == running {
+		if s == finishing && c.anyWorkerDone() {
+			c.tellLast()
+		}
 		c.cancelPending()
+		for _, n := range c.nodes {
+			if s != settling {
+				c.takeForLost(n)
+			}
+		}
 	}
 	c.stage, c.stageOver = s, time.Time{}
 	switch s {
@@ -63,9 +71,9 @@ func (c *core) enter(s stage) {
 		c.limitStage(max(c.deadline.Sub(c.now), killTime))
 	case killing:
 		c.signalAll(syscall.SIGKILL, roleWorker, roleServer, roleScheduler)
-		for _, j := range c.joining {
-			if j.prepares() && j.preparation.PID != 0 {
-				c.signal(j.preparation, syscall.SIGKILL)
+		for _, name := range sortedKeys(c.accesses) {
+			if n := c.accesses[name].preparation; n != nil && n.PID != 0 {
+				c.signal(n, syscall.SIGKILL)
 			}
 		}
 		c.limitStage(killTime)

@@ -61,18 +61,24 @@ func (c *core) runTimers() {
 // cancelPending ends all that would change the job.
 func (c *core) cancelPending() {
 	c.timers = slices.DeleteFunc(c.timers, func(t timer) bool { return !t.lasting })
-	c.queue, c.ranksAgain = nil, false
+	c.queue = nil
 	const why = "the job is being stopped"
 	for _, id := range sortedKeys(c.connections) {
 		c.do(cancelCall{id, why})
 	}
 	for _, id := range sortedKeys(c.asked) {
-		c.do(cancelCall{id, why})
+		c.do(cancelAsk{id, why})
 	}
 	for _, process := range sortedKeys(c.launching) {
 		c.do(cancelStart{process, why})
 	}
-	for _, j := range slices.Clone(c.joining) {
-		c.stopPreparation(j, why)
+	for _, n := range slices.Clone(c.arrivals) {
+		c.dropArrival(n)
+	}
+	for _, name := range sortedKeys(c.accesses) {
+		a := c.accesses[name]
+		if a.waiting = nil; a.preparation != nil {
+			c.cancelAccess(a, why)
+		}
 	}
 }

@@ -103,8 +103,7 @@ func TestOperationsOfTheLauncherAreRefused(t *testing.T) {
 	}))
 	c := connect(t, &s)
 	for _, q := range []control.Request{
-		{Op: control.OpStop}, {Op: control.OpLost, Process: 3}, {Op: control.OpFailed, Host: "d1", Reason: "x"}, {Op: control.OpLeft, Process: 3},
-		{Op: control.OpRelease, Process: 3}, {Op: control.OpGrow, Host: "d1", Slots: 1},
+		{Op: control.OpStop}, {Op: control.OpWanted}, {Op: control.OpReport, Observed: &control.Observed{Number: 1}},
 	} {
 		if err := carry(t.Context(), c, "j", q, &control.Done{}); !errors.Is(err, control.ErrRefused) {
 			t.Errorf("%s: %v, want a refusal", q.Op, err)
@@ -250,7 +249,7 @@ func FuzzServe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		var s Server
 		s.Started(newJob("j", func(_ context.Context, q control.Request) (string, error) {
-			if q.Op == control.OpStop || q.Op == control.OpLost {
+			if q.Op == control.OpStop {
 				t.Errorf("%q: %s was carried", in, q.Op)
 			}
 			return "{}", nil
