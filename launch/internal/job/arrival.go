@@ -226,7 +226,8 @@ func (c *core) notStarted(n *Node, err error) {
 		c.release(n.host)
 		return
 	}
-	n.Exit.Code, n.Exit.Err, n.ended, n.awaited = 127, plainText(err), true, true
+	n.Exit.Code, n.Exit.Err, n.ended = 127, plainText(err), true
+	c.awaitVerdict(n)
 	if c.unstarted = append(c.unstarted, n); n.early || n.Role == roleServer && n.attempt > 0 {
 		n.machine = c.machines[c.key(n.host)]
 		c.nodes = append(c.nodes, n)

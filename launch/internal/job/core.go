@@ -50,6 +50,8 @@ type core struct {
 	asked       map[int]any         // pending requests to the scheduler, and what their answers are for
 
 	address, port string // the scheduler's
+	// heard is when the scheduler answered, reported or listened last.
+	heard time.Time
 
 	formed  bool                      // the job was complete
 	present map[control.Presence]bool // who has registered, as schedulers report while the job is forming
@@ -241,7 +243,7 @@ func (c *core) busy() bool {
 			return true
 		}
 	}
-	pending := func(t timer) bool { return t.due != due(watchAgain{}) }
+	pending := func(t timer) bool { return t.due != due(watchAgain{}) && !isVerdictWait(t) }
 	return len(c.connections) > 0 || len(c.launching) > 0 || len(c.accesses) > 0 || len(c.arrivals) > 0 || c.closesMachine() ||
 		c.stage == running && (slices.ContainsFunc(c.timers, pending) || c.anyAwaited())
 }

@@ -106,6 +106,7 @@ func (c *core) failedFinally(n *Node) {
 
 // schedulerReports takes what the present scheduler reports behind its first line.
 func (c *core) schedulerReports(e reported) {
+	c.heard = c.now
 	switch {
 	case e.Present != nil:
 		c.present[*e.Present] = true

@@ -45,8 +45,7 @@ func (c *core) endedWell(n *Node) {
 	if n.Role == roleWorker && c.formed && c.set.Changes && !n.stopped && !n.leaving && !n.lost && c.reported == nil && !c.schedulerDone() {
 		// It has done all its work, or was let go, which the launcher need not know yet: the
 		// scheduler says so.
-		n.awaited = true
-		c.follow()
+		c.awaitVerdict(n)
 	}
 	if n.Role == roleScheduler && !c.formed { // nobody says any more what the others' ends mean
 		for _, o := range c.nodes {
@@ -120,10 +119,9 @@ func (c *core) goesOn(n *Node) bool {
 	case n.Role == roleServer && c.set.Backups == 0, n.Role == roleWorker && n.member && c.set.OnWorkerLoss == LossFail:
 		return false
 	}
-	if n.awaited = true; c.schedulerDone() {
+	if c.awaitVerdict(n); c.schedulerDone() {
 		c.takeForLost(n)
 	}
-	c.follow()
 	return true
 }
 

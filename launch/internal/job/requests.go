@@ -55,6 +55,9 @@ func (c *core) answered(e answered) {
 	}
 	goal := c.asked[e.id]
 	delete(c.asked, e.id)
+	if e.err == nil {
+		c.heard = c.now
+	}
 	switch goal := goal.(type) {
 	case editRequest:
 		if len(c.queue) == 0 {

@@ -31,6 +31,7 @@ func (c *core) schedulerListens(e listening) {
 			c.error(fmt.Sprintf("launch: scheduler on %s reported %q, want port %s as before", n.Host, e.line, c.port))
 		default:
 			c.reportAnew()
+			c.heard = c.now
 			c.info(fmt.Sprintf("scheduler on %s listens again at %s", n.Host, e.line), joblog.SchedulerAgain.With("node_host", n.host.Name, "address", e.line))
 		}
 		return
