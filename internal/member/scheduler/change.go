@@ -186,7 +186,7 @@ func (c *changer) allArrived(out *output, r *roster) bool {
 		return false
 	}
 	return !slices.ContainsFunc(r.nodes, func(n *node) bool {
-		return n.Role == wire.RoleWorker && n.counts() && c.pending.arrived[n.Node] == nil
+		return n.Role == wire.RoleWorker && n.takesPart() && c.pending.arrived[n.Node] == nil
 	})
 }
 

@@ -22,7 +22,7 @@ func begun(workers, servers int) (*output, *roster, *changer) {
 func TestAChangeIsCompleteWhenAllHaveArrivedAndReported(t *testing.T) {
 	out, r, c := begun(3, 1)
 	loss := r.node(3).loss(control.Cause{Kind: control.CauseSilence})
-	r.setState(r.node(3), lost)
+	r.setLife(r.node(3), lost)
 	c.workerLost(out, r.node(3), &loss, 0)
 	for id := uint64(1); id <= 2; id++ {
 		if c.ask(out, r) || c.complete(out, r) {
@@ -63,7 +63,7 @@ func TestAChangeIsCompleteWhenAllHaveArrivedAndReported(t *testing.T) {
 func TestAChangeThatNobodyCompletesFails(t *testing.T) {
 	out, r, c := begun(3, 0)
 	loss := r.node(3).loss(control.Cause{Kind: control.CauseSilence})
-	r.setState(r.node(3), lost)
+	r.setLife(r.node(3), lost)
 	c.workerLost(out, r.node(3), &loss, 3)
 	if f := c.late(r, out.now); f != nil {
 		t.Errorf("late at once: %v", f)
@@ -89,7 +89,7 @@ func TestAChangeThatNobodyCompletesFails(t *testing.T) {
 func TestReportsAreAskedForAgainWhenShardsMove(t *testing.T) {
 	out, r, c := begun(2, 1)
 	loss := r.node(2).loss(control.Cause{})
-	r.setState(r.node(2), lost)
+	r.setLife(r.node(2), lost)
 	c.workerLost(out, r.node(2), &loss, 0)
 	c.arrive(out, 1, r.node(1), &wire.Arrive{Change: 1})
 	c.ask(out, r)
@@ -104,7 +104,7 @@ func TestReportsAreAskedForAgainWhenShardsMove(t *testing.T) {
 func TestAChangeGoesOnAfterARestart(t *testing.T) {
 	out, r, c := begun(2, 1)
 	loss := r.node(2).loss(control.Cause{})
-	r.setState(r.node(2), lost)
+	r.setLife(r.node(2), lost)
 	c.workerLost(out, r.node(2), &loss, 2)
 	c.arrive(out, 1, r.node(1), &wire.Arrive{Change: 1})
 	c.ask(out, r)

@@ -19,10 +19,10 @@ func (c *changeWaits) pass(out *output, obstacles func(asker uint64) string) {
 func (c *changeWaits) committed(out *output, r *roster) {
 	concerned := func(w wait) bool {
 		n := r.node(w.node)
-		return n != nil && (n.state == removed || n.counts())
+		return n != nil && (n.life == removed || n.takesPart())
 	}
 	for _, w := range c.waits.remove(concerned) {
-		if n := r.node(w.node); n.state == removed {
+		if n := r.node(w.node); n.life == removed {
 			out.refuse(w.request, wire.CodeRemoved, "%v was removed from the job", n)
 		} else {
 			out.ack(w.request)

@@ -51,7 +51,7 @@ func (m *membership) commit(out *output) {
 	}
 	gone, stay := m.roster.leavers()
 	for _, n := range gone {
-		m.roster.setState(n, removed)
+		m.roster.setLife(n, removed)
 	}
 	for _, n := range enter {
 		n.State, n.joinBy = wire.MemberCounts, time.Time{}

@@ -85,7 +85,7 @@ func (c *Core) heartbeat(request uint64, n *node, b *wire.Heartbeat) {
 // leave takes the Leave of a node that is there, or that has left and had no answer. The answer
 // comes before what follows from the leave: the node has done its part whatever becomes of the job.
 func (c *Core) leave(request uint64, l *wire.Leave) {
-	if n := c.members.roster.node(l.Node); n != nil && n.state == left {
+	if n := c.members.roster.node(l.Node); n != nil && n.life == left {
 		c.out.ack(request)
 		return
 	}

@@ -78,7 +78,7 @@ func (m *membership) removeHost(out *output, name string) string {
 	if why := m.hosts.cannotRemove(name); why != "" {
 		return why
 	}
-	counts := slices.ContainsFunc(m.roster.on(name), (*node).counts)
+	counts := slices.ContainsFunc(m.roster.on(name), (*node).takesPart)
 	stay := m.roster.count(func(n *node) bool { return n.worker() && n.stays() && n.Host != name })
 	if counts && stay < m.set.Elastic.MinWorkers {
 		return fmt.Sprintf("host %s cannot be removed: it would leave %d, want at least %s", name, stay, plural.Of(m.set.Elastic.MinWorkers, "worker"))

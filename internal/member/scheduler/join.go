@@ -66,7 +66,7 @@ func (m *membership) admitReady(out *output) {
 // drop removes a joining worker.
 func (m *membership) drop(out *output, n *node, why string) {
 	n.why = why
-	m.roster.setState(n, lost)
+	m.roster.setLife(n, lost)
 	out.note("node %d (%v) dropped: %s", n.Node, n, why).Event = joblog.NodeDropped.Of(n.logged(), "node", n.Node, "reason", why)
 	m.changeWaits.dropped(out, n, why)
 	switch status := m.hosts.status(n.Host); {

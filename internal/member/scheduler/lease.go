@@ -73,7 +73,7 @@ func (l *leases) graceOf(out *output, n *node, r *roster) grace {
 	if out.job.phase != wire.PhaseRunning || !l.set.joins() {
 		return noGrace
 	}
-	others := slices.DeleteFunc(slices.Clone(r.nodes), func(x *node) bool { return x == n || x.state != living })
+	others := slices.DeleteFunc(slices.Clone(r.nodes), func(x *node) bool { return x == n || x.life != living })
 	workers := slices.DeleteFunc(slices.Clone(others), func(x *node) bool { return x.Role != wire.RoleWorker || !x.Counts() })
 	stay := 0
 	for _, x := range workers {
@@ -155,7 +155,7 @@ func (l *leases) text(n *node, now time.Time) string {
 // inGrace lists the nodes that are waited for although their leases have expired, at most so many.
 func (l *leases) inGrace(r *roster, most int) (nodes []*node) {
 	for _, n := range r.nodes {
-		if n.state == living && n.lease.grace != noGrace && len(nodes) < most {
+		if n.life == living && n.lease.grace != noGrace && len(nodes) < most {
 			nodes = append(nodes, n)
 		}
 	}
@@ -178,8 +178,8 @@ func (l *leases) renew(out *output, n *node, r *roster) {
 	l.anyGrace = false
 	for _, o := range r.nodes {
 		y := &o.lease
-		l.anyGrace = l.anyGrace || o.state == living && y.grace != noGrace
-		if o.state == living && (y.grace == graceAllSilent || y.grace == graceAllWorkers && n.Role == wire.RoleWorker) {
+		l.anyGrace = l.anyGrace || o.life == living && y.grace != noGrace
+		if o.life == living && (y.grace == graceAllSilent || y.grace == graceAllWorkers && n.Role == wire.RoleWorker) {
 			if by := out.now.Add(max(l.reconnectTime(), min(away, l.set.Lease))); by.Before(y.deadline) {
 				y.deadline = by
 			}
@@ -191,7 +191,7 @@ func (l *leases) renew(out *output, n *node, r *roster) {
 // joined in their place. The next step finds their leases expired.
 func (l *leases) endMinimum(out *output, r *roster) {
 	for _, n := range r.nodes {
-		if n.state == living && n.lease.grace == graceMinimum && l.graceOf(out, n, r) == noGrace {
+		if n.life == living && n.lease.grace == graceMinimum && l.graceOf(out, n, r) == noGrace {
 			n.lease.deadline = out.now
 		}
 	}

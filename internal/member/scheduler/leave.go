@@ -13,8 +13,8 @@ import (
 
 // depart handles a Leave.
 func (m *membership) depart(out *output, n *node, l *wire.Leave) {
-	was := n.state
-	m.roster.setState(n, left)
+	was := n.life
+	m.roster.setLife(n, left)
 	switch {
 	case !m.job.open():
 	case was == removed:
@@ -28,14 +28,14 @@ func (m *membership) depart(out *output, n *node, l *wire.Leave) {
 		out.presence(n, false)
 	case !n.Counts():
 		m.drop(out, n, cmp.Or(l.Reason, "it left before it was a member"))
-		n.state = left
+		n.life = left
 	case n.Role == wire.RoleServer:
 		m.serverLeft(out, n, l)
 	case l.OK:
 		m.workerLeft(out, n)
 	case m.set.Elastic.OnWorkerLoss != cluster.LossFail:
 		m.loseWorker(out, n, control.Cause{Kind: control.CauseError, Text: l.Reason})
-		n.state = left
+		n.life = left
 	default:
 		m.fail(out, n.failed(l.Reason))
 	}
@@ -119,7 +119,7 @@ func (m *membership) grantLeave(out *output, n *node, why string) {
 	}
 	if slices.ContainsFunc(m.roster.on(n.Host), func(x *node) bool { return x.State != wire.MemberLeaving }) {
 		out.event(n.event(control.Leaving, why))
-		if n.state == removed {
+		if n.life == removed {
 			m.noteLeft(out, n)
 		}
 	} else {
@@ -135,7 +135,7 @@ func (m *membership) grantLeave(out *output, n *node, why string) {
 
 // removeJoining removes a worker that does not count yet.
 func (m *membership) removeJoining(out *output, n *node) {
-	m.roster.setState(n, removed)
+	m.roster.setLife(n, removed)
 	m.changeWaits.removed(out, n)
 }
 

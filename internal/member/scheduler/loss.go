@@ -13,7 +13,7 @@ func (m *membership) lose(out *output, n *node, cause control.Cause) {
 	n.why = why
 	switch {
 	case m.job.phase == wire.PhaseForming:
-		m.roster.setState(n, lost)
+		m.roster.setLife(n, lost)
 		out.presence(n, false)
 		out.note("node %d (%s on %s) lost while the job was forming: %s", n.Node, roleName(n.Role), n.Host, why).Event = n.loggedLoss(why, m.job.generation)
 	case n.Role == wire.RoleServer:
@@ -30,7 +30,7 @@ func (m *membership) lose(out *output, n *node, cause control.Cause) {
 // division follow with the change, when all workers are at the same step.
 func (m *membership) loseWorker(out *output, n *node, cause control.Cause) {
 	n.why = cause.String()
-	m.roster.setState(n, lost)
+	m.roster.setLife(n, lost)
 	loss := n.loss(cause)
 	text := loss.String()
 	if f := m.policy.fatal(n, loss, &m.roster, &m.job); f != nil {
@@ -57,7 +57,7 @@ func (m *membership) loseWorker(out *output, n *node, cause control.Cause) {
 // loseServer handles the loss of a server of a running job. Without backups its shards are lost,
 // and the job fails.
 func (m *membership) loseServer(out *output, n *node, cause control.Cause) {
-	m.roster.setState(n, lost)
+	m.roster.setLife(n, lost)
 	if m.places.plan.backups {
 		m.replaceServer(out, n, cause)
 		return
@@ -79,7 +79,7 @@ func (m *membership) replaceServer(out *output, n *node, cause control.Cause) {
 	m.job.regenerate()
 	out.note("%s: generation %d, placement %d: backups become primaries of %s", text, m.job.generation, m.places.number, plural.Of(keys, "key")).
 		Event = joblog.Placed.With("placement", m.places.number, "keys", keys, "generation", m.job.generation)
-	if n.state != removed {
+	if n.life != removed {
 		out.loss(n, text)
 		if p := m.fleet.of(n.process); p != nil { // should it live, it has nothing left to do in order
 			m.fleet.aim(p, control.GoalKill, lostEndTime)

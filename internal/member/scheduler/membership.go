@@ -67,7 +67,7 @@ func (m *membership) find(out *output, request, id uint64) *node {
 		out.refuse(request, wire.CodeUnknownNode, "node %d left the job, or was lost, long ago", id)
 		return nil
 	}
-	switch n.state {
+	switch n.life {
 	case lost:
 		how := "declared lost"
 		if !n.Counts() {
@@ -96,7 +96,7 @@ func (m *membership) current(out *output, request, id, generation uint64) *node 
 		out.refuse(request, wire.CodeUnavailable, "the job has finished")
 	case m.job.phase == wire.PhaseForming:
 		out.refuse(request, wire.CodeUnavailable, "%s", m.forming(out.now))
-	case n.state == removed:
+	case n.life == removed:
 		out.refuse(request, wire.CodeRemoved, "%v was removed from the job", n)
 	case generation != m.job.generation:
 		out.refuse(request, wire.CodeStaleGeneration, "yours %d, ours %d", generation, m.job.generation)
@@ -188,14 +188,14 @@ func (m *membership) pass(out *output, read time.Time) {
 
 // leaseExpired acts on a lease that has run out.
 func (m *membership) leaseExpired(out *output, n *node) {
-	switch n.state {
+	switch n.life {
 	case living:
 		if cause, isLost := m.leases.expired(out, n, &m.roster); isLost {
 			m.lose(out, n, cause)
 		}
 	case removed:
 		out.note("removed node %d on %s disconnected without acknowledging", n.Node, n.Host).Event = joblog.NodeLeft.Of(n.logged(), "node", n.Node)
-		m.roster.setState(n, left)
+		m.roster.setLife(n, left)
 	}
 }
 

@@ -22,7 +22,7 @@ type node struct {
 	// nonce tells a registration that is repeated from that of another process.
 	nonce uint64
 
-	state state
+	life life
 	// why says how it was lost, or why it was dropped.
 	why string
 	// gone is when it left or was lost, as far as this scheduler has seen it.
@@ -47,12 +47,12 @@ func progressOf(b *wire.Heartbeat) progress {
 	return progress{b.Step, b.Epoch, control.Wait{At: b.Call, For: b.WaitsFor, Seconds: float64(b.WaitsMillis) / 1000}}
 }
 
-// A state says whether a node is there. It only goes forward: living, perhaps removed, then left or
-// lost.
-type state uint8
+// A life says whether a node is there, as Member.State says which place it has while it is. It only
+// goes forward: living, perhaps removed, then left or lost.
+type life uint8
 
 const (
-	living state = iota
+	living life = iota
 	// left is the state of a node that has left cleanly.
 	left
 	// lost is the state of a node that was silent for too long, failed, or was dropped before
@@ -62,17 +62,17 @@ const (
 	removed
 )
 
-// counts reports whether rounds and barriers wait for the node.
-func (n *node) counts() bool { return n.state == living && n.Counts() }
+// takesPart reports whether rounds and barriers wait for the node.
+func (n *node) takesPart() bool { return n.life == living && n.Counts() }
 
 // stays reports whether the node counts, and still will after the next change.
-func (n *node) stays() bool { return n.state == living && n.State == wire.MemberCounts }
+func (n *node) stays() bool { return n.life == living && n.State == wire.MemberCounts }
 
 // listens reports whether the node may still ask: it lives, or has not acknowledged its removal.
-func (n *node) listens() bool { return n.state == living || n.state == removed }
+func (n *node) listens() bool { return n.life == living || n.life == removed }
 
 // worker reports whether the node is a living worker.
-func (n *node) worker() bool { return n.state == living && n.Role == wire.RoleWorker }
+func (n *node) worker() bool { return n.life == living && n.Role == wire.RoleWorker }
 
 // String names the node for people: by its rank once it has one.
 func (n *node) String() string {

@@ -103,7 +103,7 @@ func (m *membership) startServer(out *output, rank uint32, host string) {
 func (m *membership) follow() {
 	for _, n := range m.roster.nodes {
 		p := m.fleet.of(n.process)
-		if p == nil || n.state != living {
+		if p == nil || n.life != living {
 			continue
 		}
 		joined := p.Joined || m.job.running() && n.Counts()

@@ -31,7 +31,7 @@ func TestATraceEndsWithItsNodes(t *testing.T) {
 	x.chunk(out, 2, &wire.TraceChunk{ID: begun.Trace, Node: 1, Data: []byte("x")}, r)
 	x.chunk(out, 3, &wire.TraceChunk{ID: begun.Trace, Node: 1, Seq: 2}, r)
 	out.says(t, "a chunk, once more, and one too far", fmt.Sprintf("#1 ack\n#2 ack\n#3 malformed: trace %d: got chunk 2, want 1\n", begun.Trace), "")
-	r.setState(r.node(2), lost)
+	r.setLife(r.node(2), lost)
 	x.pass(out.now, r)
 	x.chunk(out, 4, &wire.TraceChunk{ID: begun.Trace, Node: 3, Last: true}, r)
 	out.take()
@@ -116,8 +116,8 @@ func TestChangesAreCountedByCause(t *testing.T) {
 	m := newMeters(settingsOf(3, 0), out.now)
 	m.begin(r)
 	joined := r.add(&wire.Register{Role: wire.RoleWorker, Rank: 3, Host: "w3"})
-	for n, s := range map[*node]state{r.node(1): left, r.node(2): lost, r.node(3): removed, joined: living} {
-		r.setState(n, s)
+	for n, s := range map[*node]life{r.node(1): left, r.node(2): lost, r.node(3): removed, joined: living} {
+		r.setLife(n, s)
 		m.account(out, n)
 		m.account(out, n)
 	}

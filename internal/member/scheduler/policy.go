@@ -87,7 +87,7 @@ func (p policy) needs(n *node, r *roster, job *jobState) string {
 // mayBeDropped reports whether a node is dropped when its time to join is over. One that is ready
 // is not while a change is pending, which takes it in.
 func (p policy) mayBeDropped(n *node, change *changer) bool {
-	if n.state != living || n.joinBy.IsZero() {
+	if n.life != living || n.joinBy.IsZero() {
 		return false
 	}
 	return n.State == wire.MemberJoining || n.State == wire.MemberReady && !change.isPending()

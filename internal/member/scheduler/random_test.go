@@ -473,10 +473,10 @@ func (w *world) askLeave(x *worker) {
 	}
 	w.ask(nil, &wire.AskLeave{Node: x.id, Reason: "x"})
 	n := w.core.members.roster.nodes[x.id-1]
-	if n.State == wire.MemberLeaving && n.state == living && stay < max(1, w.set.Elastic.MinWorkers) && len(w.core.members.policy.admitted(&w.core.members.roster)) == 0 && !w.hostLeaves(n.Host) {
+	if n.State == wire.MemberLeaving && n.life == living && stay < max(1, w.set.Elastic.MinWorkers) && len(w.core.members.policy.admitted(&w.core.members.roster)) == 0 && !w.hostLeaves(n.Host) {
 		w.fatal("%v may leave, and %d would be left", n, stay)
 	}
-	if n.state == removed && x.asks == nil && !x.dead {
+	if n.life == removed && x.asks == nil && !x.dead {
 		x.dead, x.member = true, false
 		w.ask(nil, &wire.Leave{Node: x.id, OK: true})
 	}

@@ -64,9 +64,9 @@ func (r *roster) mark(n *node) {
 	}
 }
 
-// setState changes a node's state.
-func (r *roster) setState(n *node, s state) {
-	n.state = s
+// setLife changes a node's life.
+func (r *roster) setLife(n *node, s life) {
+	n.life = s
 	r.mark(n)
 }
 
@@ -81,7 +81,7 @@ func (r *roster) who(id uint64) string {
 // living lists the living nodes of a role: those that count in order of rank, then the others.
 func (r *roster) living(role uint8) (nodes []*node) {
 	for _, n := range r.nodes {
-		if n.state == living && n.Role == role {
+		if n.life == living && n.Role == role {
 			nodes = append(nodes, n)
 		}
 	}
@@ -97,10 +97,10 @@ func (r *roster) counting(role uint8) []*node {
 // workers lists the workers that count, in order of rank.
 func (r *roster) workers() []*node { return r.counting(wire.RoleWorker) }
 
-// inState lists the nodes in a state, in order of their IDs.
-func (r *roster) inState(s state) (nodes []*node) {
+// withLife lists the nodes of a life, in order of their IDs.
+func (r *roster) withLife(s life) (nodes []*node) {
 	for _, n := range r.nodes {
-		if n.state == s {
+		if n.life == s {
 			nodes = append(nodes, n)
 		}
 	}
@@ -134,7 +134,7 @@ func (r *roster) joining() int {
 
 // ready is the number of workers that are ready to count.
 func (r *roster) ready() int {
-	return r.count(func(n *node) bool { return n.state == living && n.State == wire.MemberReady })
+	return r.count(func(n *node) bool { return n.life == living && n.State == wire.MemberReady })
 }
 
 // admitted lists the ready workers that would count after a change: those there is room for, of
@@ -145,7 +145,7 @@ func (r *roster) admitted(most int) (nodes []*node) {
 		room = most - r.staying()
 	}
 	for _, n := range r.nodes {
-		if n.state == living && n.State == wire.MemberReady && len(nodes) < room {
+		if n.life == living && n.State == wire.MemberReady && len(nodes) < room {
 			nodes = append(nodes, n)
 		}
 	}
@@ -193,7 +193,7 @@ func (r *roster) on(host string) (nodes []*node) {
 // have no process number, and are not found.
 func (r *roster) ofProcess(process uint32) *node {
 	for _, n := range r.nodes {
-		if n.state == living && n.process == process && process != 0 {
+		if n.life == living && n.process == process && process != 0 {
 			return n
 		}
 	}
@@ -203,7 +203,7 @@ func (r *roster) ofProcess(process uint32) *node {
 // registered finds the living node that has sent the same registration; nil: there is none.
 func (r *roster) registered(m *wire.Register) *node {
 	for _, n := range r.nodes {
-		if n.state == living && n.nonce == m.Nonce && n.Role == m.Role {
+		if n.life == living && n.nonce == m.Nonce && n.Role == m.Role {
 			return n
 		}
 	}
@@ -213,7 +213,7 @@ func (r *roster) registered(m *wire.Register) *node {
 // server is the living server of a rank; nil: there is none. At most one lives.
 func (r *roster) server(rank uint32) *node {
 	for _, n := range r.nodes {
-		if n.state == living && n.Role == wire.RoleServer && uint32(n.Rank) == rank {
+		if n.life == living && n.Role == wire.RoleServer && uint32(n.Rank) == rank {
 			return n
 		}
 	}
@@ -302,7 +302,7 @@ func (r *roster) missing(set *Settings, waited time.Duration) (names []string) {
 func (r *roster) forgetGone(out *output, needed func() map[uint64]bool) {
 	var gone []*node
 	for _, n := range r.nodes {
-		if n.state == left || n.state == lost {
+		if n.life == left || n.life == lost {
 			gone = append(gone, n)
 		}
 	}
@@ -327,7 +327,7 @@ type keptNode struct {
 	Wanted  int32
 	Process uint32 `json:",omitempty"`
 	Nonce   uint64
-	Life    state
+	Life    life
 	Why     string `json:",omitempty"`
 	// Joins says that its time to join runs.
 	Joins bool `json:",omitempty"`
@@ -336,7 +336,7 @@ type keptNode struct {
 func nodeKey(id uint64) string { return fmt.Sprintf("node/%08d", id) }
 
 func (n *node) kept() keptNode {
-	return keptNode{n.Member, n.wanted, n.process, n.nonce, n.state, n.why, !n.joinBy.IsZero()}
+	return keptNode{n.Member, n.wanted, n.process, n.nonce, n.life, n.why, !n.joinBy.IsZero()}
 }
 
 // keep records the marked nodes.
@@ -360,7 +360,7 @@ func (r *roster) restore(value []byte, joinBy time.Time) (*node, error) {
 	case k.Role != wire.RoleServer && k.Role != wire.RoleWorker, int(k.State) >= len(memberStates), k.Life > removed:
 		return nil, fmt.Errorf("role %d, state %d, life %d: one of them is unknown", k.Role, k.State, k.Life)
 	}
-	n := &node{Member: k.Member, wanted: k.Wanted, process: k.Process, nonce: k.Nonce, state: k.Life, why: k.Why}
+	n := &node{Member: k.Member, wanted: k.Wanted, process: k.Process, nonce: k.Nonce, life: k.Life, why: k.Why}
 	if k.Joins {
 		n.joinBy = joinBy
 	}
@@ -390,7 +390,7 @@ func (r *roster) present(add func(n *node, state string)) {
 			add(n, memberStates[n.State])
 		}
 	}
-	for _, n := range r.inState(removed) {
+	for _, n := range r.withLife(removed) {
 		add(n, control.NodeRemoved)
 	}
 }

@@ -259,7 +259,7 @@ func (m *membership) goOnScaling(out *output) {
 // would be taken for one of them.
 func (m *membership) vacating(host string) bool {
 	return m.hosts.status(host) == control.RemovalQueued || slices.ContainsFunc(m.roster.nodes, func(n *node) bool {
-		return n.Role == wire.RoleWorker && n.Host == host && n.state == living && n.State == wire.MemberLeaving
+		return n.Role == wire.RoleWorker && n.Host == host && n.life == living && n.State == wire.MemberLeaving
 	})
 }
 

@@ -55,7 +55,7 @@ func (s *script) report(command string, a args) *wire.Control {
 		}
 	}
 	for _, n := range m.roster.nodes {
-		if n.state == living || n.state == removed {
+		if n.life == living || n.life == removed {
 			add(n.process)
 		}
 	}

@@ -116,7 +116,7 @@ func (m *membership) removeServer(out *output, rank int) (refusal string, again 
 		return fmt.Sprintf("server %d has the only complete copy of %s", rank, name), true
 	}
 	n := m.roster.server(uint32(rank))
-	m.roster.setState(n, removed)
+	m.roster.setLife(n, removed)
 	m.places.unsteady = true
 	m.endServer(uint32(rank), control.FateRemoved, "had to be stopped")
 	m.replaceServer(out, n, control.Cause{Kind: control.CauseRemoved})

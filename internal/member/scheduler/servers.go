@@ -55,7 +55,7 @@ func (t *serverTable) comes(rank int32) bool {
 // started again.
 func (t *serverTable) removed(rank uint32, r *roster, p *placement) bool {
 	n := r.newestServer(rank)
-	return n != nil && (n.state == removed || n.state == left) && p.isVacant(int(rank))
+	return n != nil && (n.life == removed || n.life == left) && p.isVacant(int(rank))
 }
 
 // free is the rank for one more server: that of a removed server, or a new one.

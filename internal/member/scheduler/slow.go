@@ -105,7 +105,7 @@ func (s *slowWatch) watch(out *output, r *roster) {
 
 // gone ends the slowness of a node that does not live any more.
 func (s *slowWatch) gone(out *output, n *node, r *roster) {
-	if n.state != living && n.Node == s.now.node {
+	if n.life != living && n.Node == s.now.node {
 		s.end(out, r)
 	}
 }
@@ -122,9 +122,9 @@ func (s *slowWatch) end(out *output, r *roster) {
 	// The duration is 0 if the rule named it once.
 	d := was.seen.Sub(was.since)
 	switch {
-	case n.state != living && d > 0:
+	case n.life != living && d > 0:
 		text = fmt.Sprintf("%v was slow for %s, until it left", n, control.Seconds(d))
-	case n.state != living:
+	case n.life != living:
 		text = fmt.Sprintf("%v was slow until it left", n)
 	case d > 0:
 		text += ", after " + control.Seconds(d)
@@ -142,7 +142,7 @@ func (s *slowWatch) slowest(now time.Time, job *jobState, r *roster) []control.S
 		return nil
 	}
 	n := r.node(x.Node)
-	if n == nil || n.state != living {
+	if n == nil || n.life != living {
 		return nil
 	}
 	return []control.Slow{{Node: n.Node, Rank: n.Rank, Host: n.Host, Share: roundTo(x.Share, 4), Rounds: uint64(math.Round(x.Rounds)), Gap: roundTo(x.Gap, 6), Steps: math.Round(x.Steps),

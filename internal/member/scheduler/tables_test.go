@@ -66,10 +66,10 @@ func TestAHostIsRemovedWithItsLastWorker(t *testing.T) {
 	h := newHostTable(time.Second)
 	r.node(2).Host = "w0"
 	h.tell(out, "w0", control.RemovalQueued, "")
-	r.setState(r.node(1), removed)
+	r.setLife(r.node(1), removed)
 	h.left(out, r.node(1), r)
 	out.says(t, "one of two has left", "host w0: REMOVAL_QUEUED\n", "host/w0 event/000000000001")
-	r.setState(r.node(2), lost)
+	r.setLife(r.node(2), lost)
 	h.lost(out, r.node(2), "x", r)
 	out.says(t, "the other one is lost", "host w0: REMOVED\n", "host/w0 event/000000000002")
 }
@@ -84,7 +84,7 @@ func TestAScaleIsReachedAndLost(t *testing.T) {
 	}
 	s.check(out, r.workers())
 	out.says(t, "reached", "scale 1: SCALED\n", "event/000000000001")
-	r.setState(n, lost)
+	r.setLife(n, lost)
 	s.lost("worker 2 lost")
 	if x := s.status(2); x.State != control.ScaleTooFew || x.Reason != "worker 2 lost" {
 		t.Errorf("after a loss the status is %+v", x)
@@ -105,7 +105,7 @@ func TestAServerGetsTheRankOfARemovedOne(t *testing.T) {
 	if rank := s.free(r, &p); rank != 3 {
 		t.Errorf("beside three servers one more gets rank %d", rank)
 	}
-	r.setState(r.server(1), removed)
+	r.setLife(r.server(1), removed)
 	if _, err := p.lose(1); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (m *meters) measured(out *output, n *node, record []byte) (isNew, ok bool) 
 // begin takes those who count for members, without counting them as a change.
 func (m *meters) begin(r *roster) {
 	for _, n := range r.nodes {
-		if n.counts() {
+		if n.takesPart() {
 			m.members[n.Node] = true
 		}
 	}
@@ -62,19 +62,19 @@ func (m *meters) begin(r *roster) {
 // as neither.
 func (m *meters) account(out *output, n *node) {
 	switch {
-	case n.counts() && out.job.phase == wire.PhaseRunning && !m.members[n.Node]:
+	case n.takesPart() && out.job.phase == wire.PhaseRunning && !m.members[n.Node]:
 		m.members[n.Node] = true
 		m.causes[control.ChangeJoined]++
-	case n.state != living && m.members[n.Node]:
+	case n.life != living && m.members[n.Node]:
 		delete(m.members, n.Node)
-		cause := [...]string{left: control.ChangeLeft, lost: control.ChangeLost, removed: control.ChangeRemoved}[n.state]
+		cause := [...]string{left: control.ChangeLeft, lost: control.ChangeLost, removed: control.ChangeRemoved}[n.life]
 		if n.why != "" {
 			// It left because it failed.
 			cause = control.ChangeLost
 		}
 		m.causes[cause]++
 	}
-	if (n.state == left || n.state == lost) && n.gone.IsZero() {
+	if (n.life == left || n.life == lost) && n.gone.IsZero() {
 		n.gone = out.now
 		m.history.Gone(out.now, n.Node)
 		delete(m.misread, n.Node)
@@ -212,7 +212,7 @@ func (m *meters) ofNode(n *node, state string, columns []telemetry.Column, now t
 func (at jobView) measured(add func(n *node, state string)) {
 	at.roster.present(add)
 	for _, n := range at.roster.nodes {
-		if (n.state == left || n.state == lost) && at.now.Sub(n.gone) < goneShown {
+		if (n.life == left || n.life == lost) && at.now.Sub(n.gone) < goneShown {
 			add(n, control.NodeGone)
 		}
 	}

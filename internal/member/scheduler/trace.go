@@ -235,7 +235,7 @@ func (t *tracing) giveUp(r *roster) {
 			continue
 		}
 		x.Missing = "it has left the job"
-		if n != nil && n.state == lost {
+		if n != nil && n.life == lost {
 			x.Missing = "it was declared lost" + because(n.why)
 		}
 	}

@@ -36,7 +36,7 @@ func TestABarrierWaitsForThoseThatCount(t *testing.T) {
 		b.call(out, id, r.node(id), &wire.Barrier{Node: id, Name: "a", WaitMillis: 1000}, r.workers())
 	}
 	b.waits.forget(1)
-	r.setState(r.node(3), lost)
+	r.setLife(r.node(3), lost)
 	b.check(out, r.workers())
 	out.says(t, "without the lost one", "#2 ack\n", "barrier/000000000000")
 }
@@ -73,7 +73,7 @@ func TestASignalOfALostSenderIsRefused(t *testing.T) {
 	out, r := running(3, 0)
 	s := newSignals()
 	s.await(out, 1, &wire.Await{Node: 2, Name: "a", WaitMillis: 1000}, r.workers())
-	r.setState(r.node(1), lost)
+	r.setLife(r.node(1), lost)
 	s.senderLost(out, r.node(1), "worker 0 on w0 lost")
 	out.says(t, "its sender is lost", "#1 unavailable: signal \"a\": its sender is gone: worker 0 on w0 lost\n", "")
 	s.await(out, 2, &wire.Await{Node: 2, Name: "a", WaitMillis: 1000}, r.workers())
@@ -107,7 +107,7 @@ func TestACommitAnswersThoseItConcerns(t *testing.T) {
 	for id := range uint64(3) {
 		c.waits.add(newWait(out.now, id+1, id+1, "change 1", 1000))
 	}
-	r.setState(r.node(2), removed)
+	r.setLife(r.node(2), removed)
 	r.node(3).State = wire.MemberReady
 	c.committed(out, r)
 	out.says(t, "committed", "#1 ack\n#2 removed: worker 1 on w1 was removed from the job\n", "")
