@@ -15,23 +15,8 @@ package page
 // 1,024 workers: a State has 280 KB and an Update 140 KB, 85 bytes a worker and 35 KB for the last
 // steps; 8 workers: 90 KB, the most of it curves, and 11 KB, the most of it the last steps.
 
-// Limits of a State, of which Updates keep those of lists, too.
-const (
-	// maxProcesses is the most processes of a role on a page.
-	maxProcesses = 5000
-
-	maxWaits = 50
-	maxSlow  = 8
-
-	// maxEvents is how many of the newest events a page has.
-	maxEvents = 200
-
-	// maxNewEvents is how many events an Update has.
-	maxNewEvents = 50
-
-	// MaxSteps is how many steps a page has of each worker.
-	MaxSteps = 20
-)
+// MaxSteps is how many steps a page has of each worker.
+const MaxSteps = 20
 
 // A Page says what the server shows, which does not change.
 type Page struct {

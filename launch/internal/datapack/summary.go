@@ -1,7 +1,5 @@
 package datapack
 
-import ()
-
 // A Summary says what was packed.
 type Summary struct {
 	// Files are the files that were written, in order.
