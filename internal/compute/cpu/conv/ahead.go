@@ -11,7 +11,9 @@ type ahead struct {
 	pixels, stride int
 
 	channels int
-	share    int // pixels at a time
+
+	// share is the number of pixels at a time.
+	share int
 }
 
 // fetchAhead is n channels from channel c0 of pixels from to to, each stride values, in so many
@@ -34,10 +36,9 @@ func (a *ahead) fetch(t *f32.Tile) {
 	a.from = a.from[min(len(a.from), a.share*a.stride):]
 }
 
-// imageRows tells where patches of side×side pixels lie in images.
+// imageRows tells where patches lie in images.
 type imageRows struct {
-	side           int
-	patchH, patchW int // patches of an image
+	patches patchGrid
 
 	// h and w are the image's, and pad is the number of rows of padding above it.
 	h, w, pad int
@@ -46,6 +47,7 @@ type imageRows struct {
 // pixel is about the number, over all images, of the first pixel of a patch: as if the two rows of
 // a row of patches were one.
 func (r imageRows) pixel(patch int) int {
-	row := patch / r.patchW
-	return (row/r.patchH*r.h+row%r.patchH*r.side-r.pad)*r.w + patch%r.patchW*r.side*r.w/r.patchW
+	g := r.patches
+	row := patch / g.w
+	return (row/g.h*r.h+row%g.h*g.side-r.pad)*r.w + patch%g.w*g.side*r.w/g.w
 }

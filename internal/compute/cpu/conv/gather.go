@@ -48,7 +48,7 @@ type gather struct {
 	// packSlices is the number of pieces that a panel is packed in, each some channels. packSlots
 	// has the numbers of the places where the rows of a panel are that are not joined to pairs yet.
 	packSlices int
-	packSlots  chan int
+	packSlots  slots
 
 	// pairTasks is the number of pieces in which the input is rounded to pairs.
 	pairTasks int
@@ -188,10 +188,7 @@ func (g *gather) dividePacking(threads int) {
 		g.packSlices = max(1, min(g.inC/least, g.inC*len(g.place)*g.tile.Cols/grain))
 		return
 	}
-	g.packSlots = make(chan int, min(threads, g.panels))
-	for i := range cap(g.packSlots) {
-		g.packSlots <- i
-	}
+	g.packSlots = newSlots(min(threads, g.panels))
 }
 
 // merge joins segments that follow each other both in the input and in the panel.

@@ -60,7 +60,8 @@ func packBackward(g *gather, dst []float32, panel, k0, k1 int) {
 		packFewBackward(g, dst, panel, k0, k1)
 		return
 	}
-	a := f32.TransposeArgs{Dst: dst, Src: g.call.w, Ahead: 2 * channels * taps} // two k ahead
+	// Weights are fetched two k ahead.
+	a := f32.TransposeArgs{Dst: dst, Src: g.call.w, Ahead: 2 * channels * taps}
 	for k := k0; k < k1; k++ {
 		for h := 0; h < cols; h += 16 {
 			n := min(16, cols-h)
@@ -69,15 +70,21 @@ func packBackward(g *gather, dst []float32, panel, k0, k1 int) {
 				for i := range n {
 					a.SrcRow[i] = (k*channels+min(panel*cols+h+i, channels-1))*taps + t0
 				}
-				for q := range m {
-					if at := g.place[t0+q]; at >= 0 {
-						a.DstRow[q] = (at*g.packRows+k)*cols + h
-					} else {
-						a.DstRow[q] = -1
-					}
-				}
+				g.tapRows(&a, t0, m, k, h)
 				t.Transpose(&a, n, m)
 			}
+		}
+	}
+}
+
+// tapRows says where in a panel, from column h on, the values of channel k for m taps from t0 on
+// go.
+func (g *gather) tapRows(a *f32.TransposeArgs, t0, m, k, h int) {
+	for q := range m {
+		if at := g.place[t0+q]; at >= 0 {
+			a.DstRow[q] = (at*g.packRows+k)*g.tile.Cols + h
+		} else {
+			a.DstRow[q] = -1
 		}
 	}
 }
@@ -98,7 +105,9 @@ func packFewForward(g *gather, dst []float32, panel, from, to int) {
 			clear(rows)
 			for k := range n {
 				at := (panel*cols+k)*g.inC + c0
-				g.tile.Fetch(g.call.w[min((at+g.inC)*taps, len(g.call.w)):], 1, 1, (c1-c0)*taps) // the next k's
+
+				// The next k's weights are fetched.
+				g.tile.Fetch(g.call.w[min((at+g.inC)*taps, len(g.call.w)):], 1, 1, (c1-c0)*taps)
 				src := g.call.w[at*taps+tap:]
 				for i, j := k, 0; i < len(rows); i, j = i+cols, j+taps {
 					rows[i] = src[j]

@@ -44,12 +44,12 @@ func BenchmarkPack(b *testing.B) {
 		}
 		wp := wide.weightPass.(*weightPlan)
 		sums := make([]float32, wp.sumLen)
-		wp.dw = w
+		wp.out.dw = w
 		b.Run(fmt.Sprintf("w=%dx%dx%dx%d/pass=weight", s.K, s.C, s.R, s.S), func(b *testing.B) {
 			b.SetBytes(int64(4 * s.WLen()))
 			for b.Loop() {
 				for i := range wp.panels * wp.rowTiles {
-					wp.unpack(sums, i/wp.rowTiles, i%wp.rowTiles)
+					wp.out.write(sums, i/wp.rowTiles, i%wp.rowTiles)
 				}
 			}
 		})

@@ -32,7 +32,8 @@ type unitGather struct {
 	// frame is how many elements of the input are in a frame, as the unit reads it.
 	frame int
 
-	width int // elements of a pixel
+	// width is the number of elements of a pixel.
+	width int
 
 	classes []unitClass
 
@@ -45,8 +46,8 @@ type unitGather struct {
 	panelsAtOnce, groups int
 	blocksAtOnce         int
 	chunks               int
-	sumLen, numSlots     int
-	slots                chan int
+	sumLen               int
+	slots                slots
 
 	// rows are the offsets of the first rows of the blocks of a slot's call.
 	rows [][16][2]int
@@ -54,15 +55,24 @@ type unitGather struct {
 	taskCopy, taskBlocks func(i int)
 	copyTasks            int
 
-	// The call under way.
-	// in16 is the input as the unit reads it.
-	in16 []uint16
+	call unitCall
+}
 
-	from     f32.Array // before it is copied
-	out      f32.Array
-	add      bool
-	sums     []float32
-	packOnly int // tasks that pack
+// A unitCall is the call under way.
+type unitCall struct {
+	// in16 is the input as the unit reads it, and from is where it is copied from, if it is.
+	in16 []uint16
+	from f32.Array
+
+	out f32.Array
+
+	// add says that the result is added to what is in out.
+	add bool
+
+	sums []float32
+
+	// packs is the number of tasks that pack weights, before those that copy.
+	packs int
 }
 
 // A unitClass is a class as the unit computes it.
@@ -76,7 +86,8 @@ type unitClass struct {
 	// low is the first of the offsets that a row reads, and high is behind the last.
 	low, high int
 
-	empty bool // no tap reaches these pixels
+	// empty is true if no tap reaches these pixels.
+	empty bool
 }
 
 // A unit is up to 16 rows: offsets of the first in a frame's input and, less that of the frame, in
@@ -239,11 +250,8 @@ func (u *unitGather) divide(threads int) {
 	}
 	u.chunks = max(1, min(max(u.chunks, total/64), total))
 	u.sumLen = u.blocksAtOnce * u.panelsAtOnce * f32.UnitBlock * f32.UnitBlock
-	u.numSlots = min(threads, u.chunks*u.groups)
-	u.slots, u.rows = make(chan int, u.numSlots), make([][16][2]int, u.numSlots)
-	for i := range u.numSlots {
-		u.slots <- i
-	}
+	u.slots = newSlots(min(threads, u.chunks*u.groups))
+	u.rows = make([][16][2]int, cap(u.slots))
 }
 
 // inPlace is true if the unit reads an input of bfloat16 as it lies. Its idle rows then read
@@ -262,7 +270,7 @@ func (u *unitGather) inPlace(half bool) bool {
 func (u *unitGather) copyLen() int { return u.frames*u.frame + u.idle }
 
 func (u *unitGather) scratchLen(half bool) int {
-	n := u.g.packedLen() + u.numSlots*u.sumLen
+	n := u.g.packedLen() + cap(u.slots)*u.sumLen
 	if !u.inPlace(half) {
 		n += (u.copyLen() + 1) / 2
 	}
@@ -274,31 +282,31 @@ func (u *unitGather) run(p *pool.Pool, out, in f32.Array, w, scratch []float32, 
 	g.call.w = w
 	g.takePacked(scratch)
 	scratch = scratch[g.packedLen():]
-	u.sums, scratch = scratch[:u.numSlots*u.sumLen], scratch[u.numSlots*u.sumLen:]
-	u.out, u.from, u.add = out, in, add
+	u.call.sums, scratch = scratch[:cap(u.slots)*u.sumLen], scratch[cap(u.slots)*u.sumLen:]
+	u.call.out, u.call.from, u.call.add = out, in, add
 	copies := u.copyTasks
 	if u.inPlace(in.BF16 != nil) {
-		u.in16, copies = in.BF16, 0
+		u.call.in16, copies = in.BF16, 0
 	} else {
-		u.in16 = f32.HalvesOf(scratch[:(u.copyLen()+1)/2])
+		u.call.in16 = f32.HalvesOf(scratch[:(u.copyLen()+1)/2])
 	}
-	u.packOnly = 0
+	u.call.packs = 0
 	if g.used > 0 {
-		u.packOnly = g.packTasks()
-		p.Run(u.packOnly+copies, u.taskCopy)
+		u.call.packs = g.packTasks()
+		p.Run(u.call.packs+copies, u.taskCopy)
 	}
 	p.Run(u.groups*u.chunks, u.taskBlocks)
 	g.call = gatherCall{}
-	u.sums, u.in16, u.out, u.from = nil, nil, f32.Array{}, f32.Array{}
+	u.call = unitCall{}
 }
 
 // runCopy packs a piece of the weights or, after those, copies some images.
 func (u *unitGather) runCopy(i int) {
-	if i < u.packOnly {
+	if i < u.call.packs {
 		u.g.runPack(i)
 		return
 	}
-	i -= u.packOnly
+	i -= u.call.packs
 	for image := u.g.n * i / u.copyTasks; image < u.g.n*(i+1)/u.copyTasks; image++ {
 		u.copyImage(image)
 	}
@@ -308,9 +316,9 @@ func (u *unitGather) runCopy(i int) {
 // whole steps, zeros behind them.
 func (u *unitGather) copyImage(image int) {
 	g := u.g
-	from := u.from.Part(image*g.inPixels*g.inC, (image+1)*g.inPixels*g.inC)
+	from := u.call.from.Part(image*g.inPixels*g.inC, (image+1)*g.inPixels*g.inC)
 	stride := u.images * u.width
-	to := u.in16[image/u.images*u.frame+image%u.images*u.width:]
+	to := u.call.in16[image/u.images*u.frame+image%u.images*u.width:]
 	to = to[:(g.inPixels-1)*stride+u.width]
 	if from.F32 != nil && g.inC == u.width {
 		u.tile.PackPairRows(f32.PairsOf(to), stride/2, from.F32, g.inPixels, g.depth)
@@ -337,7 +345,7 @@ func (u *unitGather) runBlocks(task int) {
 	rows := &u.rows[slot]
 	var skip [16][2]int // idle rows before those wanted
 	a := f32.BlockArgs{
-		A: u.in16, B: f32.HalvesOf(u.g.call.packed[panel*u.g.panelLen:]), Sums: u.sums[slot*u.sumLen:][:u.sumLen],
+		A: u.call.in16, B: f32.HalvesOf(u.g.call.packed[panel*u.g.panelLen:]), Sums: u.call.sums[slot*u.sumLen:][:u.sumLen],
 		Step: f32.UnitDepth, Panels: min(u.panelsAtOnce, u.g.panels-panel), Panel: 2 * u.g.panelLen,
 	}
 	for at, end := total*chunk/u.chunks, total*(chunk+1)/u.chunks; at < end; {
@@ -382,7 +390,7 @@ func (u *unitGather) runBlocks(task int) {
 // and the number of idle rows before them: where the input ends, idle rows are those before, not
 // those behind.
 func (u *unitGather) place(c *unitClass, in, rows int) (first, skip int) {
-	if over := in + (f32.UnitRows-1)*c.stride + c.high - len(u.in16); over > 0 && c.stride > 0 {
+	if over := in + (f32.UnitRows-1)*c.stride + c.high - len(u.call.in16); over > 0 && c.stride > 0 {
 		skip = min((over+c.stride-1)/c.stride, f32.UnitRows-rows)
 	}
 	return in - skip*c.stride, skip
@@ -391,9 +399,9 @@ func (u *unitGather) place(c *unitClass, in, rows int) (first, skip int) {
 // store writes rows of sums, or adds them, to the output from offset out on.
 func (u *unitGather) store(c *unitClass, out, cols, rows int, sums []float32) {
 	if c.empty {
-		if !u.add {
+		if !u.call.add {
 			for i := range rows {
-				row := u.out.Part(out+i*c.out, out+i*c.out+cols)
+				row := u.call.out.Part(out+i*c.out, out+i*c.out+cols)
 				clear(row.F32)
 				clear(row.BF16)
 			}
@@ -401,20 +409,20 @@ func (u *unitGather) store(c *unitClass, out, cols, rows int, sums []float32) {
 		return
 	}
 	switch {
-	case u.out.BF16 != nil:
+	case u.call.out.BF16 != nil:
 		var at [f32.MaxTileRows]int
 		for i := 0; i < rows; i += len(at) {
 			n := min(len(at), rows-i)
 			for j := range n {
 				at[j] = out + (i+j)*c.out
 			}
-			u.tile.NarrowRows(u.out.BF16, &at, sums[i*f32.UnitBlock:], n, cols, u.add)
+			u.tile.NarrowRows(u.call.out.BF16, &at, sums[i*f32.UnitBlock:], n, cols, u.call.add)
 		}
-	case u.add:
+	case u.call.add:
 		for i := range rows {
-			f32.AddTo(u.out.F32[out+i*c.out:][:cols], sums[i*f32.UnitBlock:][:cols])
+			f32.AddTo(u.call.out.F32[out+i*c.out:][:cols], sums[i*f32.UnitBlock:][:cols])
 		}
 	default:
-		u.tile.CopyRows(u.out.F32[out:], c.out, sums, f32.UnitBlock, rows, cols, cols)
+		u.tile.CopyRows(u.call.out.F32[out:], c.out, sums, f32.UnitBlock, rows, cols, cols)
 	}
 }

@@ -13,9 +13,14 @@ const (
 	// second-level cache.
 	unitBlockValues = 1 << 20
 
-	unitLeastImages = 4        // below that, steps are too empty
-	unitPackGrain   = 64 << 10 // elements that a task packs, about
-	unitPanels      = 16       // most panels of one call
+	// unitLeastImages is the number of images below which steps are too empty.
+	unitLeastImages = 4
+
+	// unitPackGrain is about how many elements a task packs.
+	unitPackGrain = 64 << 10
+
+	// unitPanels is the most panels of one call.
+	unitPanels = 16
 )
 
 // A unitWeight is backward-weight by the tile unit. The reduction goes over images: a step is one
@@ -27,8 +32,8 @@ const (
 // the reduction: so the bits do not depend on their number.
 type unitWeight struct {
 	tile  *f32.Tile
-	sums  *weightPlan // moves sums to dw
 	shape Shape
+	out   weightOut
 
 	// depth is the steps of images that are packed together.
 	depth int
@@ -50,34 +55,45 @@ type unitWeight struct {
 	// stay says that the sums of all tiles stay from one call of the tasks to the next.
 	stay bool
 
+	// sumLen is the values of a tile's sums. There are numSlots of them, and as many slots as
+	// threads.
 	sumLen   int
 	numSlots int
-	slots    chan int
+	slots    slots
 
 	packTask, task, unpackTask func(i int)
 
-	// The call under way.
-	x, dy   f32.Array
-	px, pdy []float32 // packed, as pairs
+	call unitWeightCall
+}
+
+// A unitWeightCall is the call under way.
+type unitWeightCall struct {
+	x, dy f32.Array
+
+	// px and pdy are packed, as pairs.
+	px, pdy []float32
 
 	// work is that of slots: rows of pairs on their way.
 	work []float32
 
-	all    []float32 // sums
-	images int       // block of images
-	strip  *weightStrip
+	// sums are those of all tiles.
+	sums []float32
 
-	// first says that the block is the first of all.
-	first bool
+	// images is the block of images, and strip the strip, that are packed and multiplied. first and
+	// last say that there is none before, and none after them.
+	images      int
+	strip       *weightStrip
+	first, last bool
 
-	last    bool
-	packs   int    // tasks that pack x
-	perTask [2]int // pixels
+	// packs is the number of tasks that pack x. xPerTask and dyPerTask are the pixels of a task.
+	packs               int
+	xPerTask, dyPerTask int
 }
 
 // A weightStrip is some rows of dy and the pixels of x that they meet.
 type weightStrip struct {
-	dy0, dys int // pixels of dy
+	// dy0 is the first of its dys pixels of dy.
+	dy0, dys int
 
 	// xs are pixels of x, packed in this order.
 	xs []int
@@ -99,6 +115,24 @@ func newUnitWeight(s Shape, t *f32.Tile, threads int) *unitWeight {
 	}
 	taps := s.R * s.S
 	u := &unitWeight{tile: t, shape: s, rowTiles: (s.C + f32.UnitBlock - 1) / f32.UnitBlock, panels: (s.K + f32.UnitBlock - 1) / f32.UnitBlock}
+	used := make([]bool, taps)
+	u.chooseStrips(used)
+	u.chooseTasks(threads)
+	u.out = weightOut{shape: s, tile: t, rows: f32.UnitBlock, swap: swap, source: sumRows(f32.UnitBlock, taps, func(tap int) bool { return used[tap] })}
+	u.sumLen = taps*u.panelsAtOnce*f32.UnitBlock*f32.UnitBlock + f32.UnitBlock
+	u.numSlots = threads
+	if u.stay = u.imageBlocks*len(u.strips)*u.tapTasks > 1; u.stay {
+		u.numSlots = u.rowTiles * u.panelTasks
+	}
+	u.slots = newSlots(threads)
+	u.packTask, u.task, u.unpackTask = u.runPack, u.runTile, u.unpack
+	return u
+}
+
+// chooseStrips cuts the images into blocks, and the rows of dy into strips, that stay in the cache
+// when they are packed, and marks the taps that any pixel uses.
+func (u *unitWeight) chooseStrips(used []bool) {
+	s := u.shape
 	steps := (s.N + f32.UnitDepth - 1) / f32.UnitDepth
 
 	// values is how many a step of images has.
@@ -115,46 +149,28 @@ func newUnitWeight(s Shape, t *f32.Tile, threads int) *unitWeight {
 		}
 	}
 	strips := (s.OutH() + rows - 1) / rows
-	used := make([]bool, taps)
 	for i := range strips {
 		u.strips = append(u.strips, u.newStrip(s.OutH()*i/strips, s.OutH()*(i+1)/strips, used))
 		last := &u.strips[i]
 		u.xPixels, u.dyPixels = max(u.xPixels, len(last.xs)), max(u.dyPixels, last.dys)
 	}
+}
 
-	enough := 1 // tasks
+// chooseTasks shares out panels, and taps where there are few tiles, such that there are enough
+// tasks.
+func (u *unitWeight) chooseTasks(threads int) {
+	enough := 1
 	if threads > 1 {
 		enough = 4 * threads
 	}
 	u.panelsAtOnce, u.tapTasks = 1, 1
-	if taps == 1 {
+	if taps := u.shape.R * u.shape.S; taps == 1 {
 		least := (enough + u.rowTiles - 1) / u.rowTiles
 		u.panelsAtOnce = max(1, min(unitPanels, u.panels/least))
 	} else if tiles := u.rowTiles * u.panels; tiles < enough {
 		u.tapTasks = min(taps, (enough+tiles-1)/tiles)
 	}
 	u.panelTasks = (u.panels + u.panelsAtOnce - 1) / u.panelsAtOnce
-	u.sums = &weightPlan{shape: s, tile: t, rows: f32.UnitBlock, taps: taps, swap: swap}
-	for i := range f32.UnitBlock {
-		for tap := range taps {
-			if row := tap*f32.UnitBlock + i; used[tap] {
-				u.sums.source = append(u.sums.source, row)
-			} else {
-				u.sums.source = append(u.sums.source, taps*f32.UnitBlock) // zeros
-			}
-		}
-	}
-	u.sumLen = taps*u.panelsAtOnce*f32.UnitBlock*f32.UnitBlock + f32.UnitBlock
-	u.numSlots = threads
-	if u.stay = u.imageBlocks*strips*u.tapTasks > 1; u.stay {
-		u.numSlots = u.rowTiles * u.panelTasks
-	}
-	u.slots = make(chan int, threads)
-	for i := range threads {
-		u.slots <- i
-	}
-	u.packTask, u.task, u.unpackTask = u.runPack, u.runTile, u.unpack
-	return u
 }
 
 // newStrip plans rows from to to of dy, and marks the taps that they use.
@@ -164,9 +180,8 @@ func (u *unitWeight) newStrip(from, to int, used []bool) weightStrip {
 
 	// of is the place of a pixel of x among those packed, plus 1.
 	of := make([]int, s.H*s.W)
-	plan := weightPlan{shape: s}
 	each := func(f func(tap, x, dy int)) {
-		plan.eachProduct(func(tap, x, dy int) {
+		s.eachProduct(func(tap, x, dy int) {
 			if dy >= strip.dy0 && dy < strip.dy0+strip.dys {
 				f(tap, x, dy-strip.dy0)
 			}
@@ -203,74 +218,88 @@ func (u *unitWeight) scratchLen(bool) int {
 }
 
 func (u *unitWeight) run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []float32) {
-	if u.sums.swap {
+	if u.out.swap {
 		x, dy = dy, x
 	}
-	u.sums.dw, u.x, u.dy = dw, x, dy
-	u.px, scratch = scratch[:u.xLen()], scratch[u.xLen():]
-	u.pdy, scratch = scratch[:u.dyLen()], scratch[u.dyLen():]
-	u.work, u.all = scratch[:cap(u.slots)*unitPixelLen/2], scratch[cap(u.slots)*unitPixelLen/2:]
-	for u.images = range u.imageBlocks {
+	c := &u.call
+	u.out.dw, c.x, c.dy = dw, x, dy
+	c.px, scratch = scratch[:u.xLen()], scratch[u.xLen():]
+	c.pdy, scratch = scratch[:u.dyLen()], scratch[u.dyLen():]
+	c.work, c.sums = scratch[:cap(u.slots)*unitPixelLen/2], scratch[cap(u.slots)*unitPixelLen/2:]
+	c.xPerTask = max(1, unitPackGrain/(u.rowTiles*u.depth*unitPixelLen))
+	c.dyPerTask = max(1, unitPackGrain/(u.panels*u.depth*unitPixelLen))
+	for c.images = range u.imageBlocks {
 		for i := range u.strips {
-			u.strip = &u.strips[i]
-			u.first, u.last = u.images == 0 && i == 0, u.images == u.imageBlocks-1 && i == len(u.strips)-1
-			for j, tiles := range [2]int{u.rowTiles, u.panels} {
-				u.perTask[j] = max(1, unitPackGrain/(tiles*u.depth*unitPixelLen))
-			}
-			u.packs = (len(u.strip.xs) + u.perTask[0] - 1) / u.perTask[0]
-			p.Run(u.packs+(u.strip.dys+u.perTask[1]-1)/u.perTask[1], u.packTask)
+			c.strip = &u.strips[i]
+			c.first, c.last = c.images == 0 && i == 0, c.images == u.imageBlocks-1 && i == len(u.strips)-1
+			c.packs = (len(c.strip.xs) + c.xPerTask - 1) / c.xPerTask
+			p.Run(c.packs+(c.strip.dys+c.dyPerTask-1)/c.dyPerTask, u.packTask)
 			p.Run(u.rowTiles*u.panelTasks*u.tapTasks, u.task)
 		}
 	}
 	if u.tapTasks > 1 {
 		p.Run(u.rowTiles*u.panelTasks, u.unpackTask)
 	}
-	u.sums.dw, u.x, u.dy, u.px, u.pdy, u.work, u.all, u.strip = nil, f32.Array{}, f32.Array{}, nil, nil, nil, nil, nil
+	u.out.dw, u.call = nil, unitWeightCall{}
 }
 
 // runPack packs some pixels of x or, after those, of dy.
 func (u *unitWeight) runPack(i int) {
-	if i >= u.packs {
-		from := (i - u.packs) * u.perTask[1]
-		for p := from; p < min(u.strip.dys, from+u.perTask[1]); p++ {
-			for panel := range u.panels {
-				for step := range u.depth {
-					to := ((panel*u.dyPixels+p)*u.depth + step) * unitPixelLen / 2
-					u.pairImages(u.pdy[to:][:unitPixelLen/2], u.dy, step, u.strip.dy0+p, u.shape.OutH()*u.shape.OutW(), panel*f32.UnitBlock, u.shape.K)
-				}
-			}
+	c := &u.call
+	if i >= c.packs {
+		from := (i - c.packs) * c.dyPerTask
+		for p := from; p < min(c.strip.dys, from+c.dyPerTask); p++ {
+			u.packDy(p)
 		}
 		return
 	}
 	slot := <-u.slots
 	defer func() { u.slots <- slot }()
-	work := u.work[slot*unitPixelLen/2:][:unitPixelLen/2]
-	a := f32.TransposeArgs{Dst: u.px, Src: work}
-	from := i * u.perTask[0]
-	for p := from; p < min(len(u.strip.xs), from+u.perTask[0]); p++ {
-		for tile := range u.rowTiles {
-			for step := range u.depth {
-				u.pairImages(work, u.x, step, u.strip.xs[p], u.shape.H*u.shape.W, tile*f32.UnitBlock, u.shape.C)
-				to := ((tile*u.xPixels+p)*u.depth + step) * unitPixelLen / 2
-				for half := 0; half < f32.UnitBlock; half += f32.UnitRows {
-					// Pairs of images become columns, and channels rows.
-					for i := range f32.UnitRows {
-						a.SrcRow[i], a.DstRow[i] = i*f32.UnitBlock+half, to+(half+i)*f32.UnitDepth/2
-					}
-					u.tile.Transpose(&a, f32.UnitRows, f32.UnitRows)
+	work := c.work[slot*unitPixelLen/2:][:unitPixelLen/2]
+	from := i * c.xPerTask
+	for p := from; p < min(len(c.strip.xs), from+c.xPerTask); p++ {
+		u.packX(p, work)
+	}
+}
+
+// packDy packs pixel p of the strip's dy.
+func (u *unitWeight) packDy(p int) {
+	for panel := range u.panels {
+		for step := range u.depth {
+			to := ((panel*u.dyPixels+p)*u.depth + step) * unitPixelLen / 2
+			u.pairImages(u.call.pdy[to:][:unitPixelLen/2], u.call.dy, step, imagePixel{u.call.strip.dy0 + p, u.shape.OutH() * u.shape.OutW(), panel * f32.UnitBlock, u.shape.K})
+		}
+	}
+}
+
+// packX packs pixel p of the strip's x by way of work.
+func (u *unitWeight) packX(p int, work []float32) {
+	a := f32.TransposeArgs{Dst: u.call.px, Src: work}
+	for tile := range u.rowTiles {
+		for step := range u.depth {
+			u.pairImages(work, u.call.x, step, imagePixel{u.call.strip.xs[p], u.shape.H * u.shape.W, tile * f32.UnitBlock, u.shape.C})
+			to := ((tile*u.xPixels+p)*u.depth + step) * unitPixelLen / 2
+			for half := 0; half < f32.UnitBlock; half += f32.UnitRows {
+				// Pairs of images become columns, and channels rows.
+				for i := range f32.UnitRows {
+					a.SrcRow[i], a.DstRow[i] = i*f32.UnitBlock+half, to+(half+i)*f32.UnitDepth/2
 				}
+				u.tile.Transpose(&a, f32.UnitRows, f32.UnitRows)
 			}
 		}
 	}
 }
 
-// pairImages sets 16 rows of pairs to a pixel's 32 channels from channel c0, of c, in 32 images two
-// by two; what is not there is zero.
-func (u *unitWeight) pairImages(dst []float32, all f32.Array, step, pixel, pixels, c0, c int) {
-	image := (u.images*u.depth + step) * f32.UnitDepth
+// An imagePixel is 32 channels, from c0, of a pixel of images of so many pixels and channels.
+type imagePixel struct{ pixel, pixels, c0, channels int }
+
+// pairImages sets 16 rows of pairs to channels of a pixel in 32 images two by two; what is not there
+// is zero.
+func (u *unitWeight) pairImages(dst []float32, all f32.Array, step int, p imagePixel) {
+	image := (u.call.images*u.depth + step) * f32.UnitDepth
 	there := max(0, min(f32.UnitDepth, u.shape.N-image))
-	n, size := min(f32.UnitBlock, c-c0), pixels*c
-	at := image*size + pixel*c + c0
+	n, size := min(f32.UnitBlock, p.channels-p.c0), p.pixels*p.channels
+	at := image*size + p.pixel*p.channels + p.c0
 	rows := there / 2
 	pair := func(dst []float32, low, high f32.Array, rows int) {
 		if low.BF16 != nil {
@@ -299,20 +328,20 @@ func (u *unitWeight) runTile(task int) {
 		defer func() { u.slots <- slot }()
 	}
 	rowTile, panel := u.place(tile)
-	sums := u.all[slot*u.sumLen:][:u.sumLen]
+	sums := u.call.sums[slot*u.sumLen:][:u.sumLen]
 	length := u.depth * unitPixelLen
 	rows := [1][2]int{{rowTile * u.xPixels * length, rowTile*u.xPixels*length + unitPixelLen/2}}
-	a := f32.BlockArgs{A: f32.HalvesOf(u.px), B: f32.HalvesOf(u.pdy)[panel*u.dyPixels*length:], Rows: rows[:], Stride: f32.UnitDepth, Step: unitPixelLen,
+	a := f32.BlockArgs{A: f32.HalvesOf(u.call.px), B: f32.HalvesOf(u.call.pdy)[panel*u.dyPixels*length:], Rows: rows[:], Stride: f32.UnitDepth, Step: unitPixelLen,
 		Panels: min(u.panelsAtOnce, u.panels-panel), Panel: u.dyPixels * length}
-	if !u.first {
+	if !u.call.first {
 		a.Add = 1
 	}
-	taps := len(u.strip.segments)
+	taps := len(u.call.strip.segments)
 	for tap := taps * part / u.tapTasks; tap < taps*(part+1)/u.tapTasks; tap++ {
-		a.Segments, a.Sums = u.strip.segments[tap], sums[tap*f32.UnitBlock*f32.UnitBlock:]
+		a.Segments, a.Sums = u.call.strip.segments[tap], sums[tap*f32.UnitBlock*f32.UnitBlock:]
 		u.tile.Blocks(&a)
 	}
-	if u.last && u.tapTasks == 1 {
+	if u.call.last && u.tapTasks == 1 {
 		u.write(tile, sums)
 	}
 }
@@ -323,7 +352,7 @@ func (u *unitWeight) place(tile int) (rowTile, panel int) {
 }
 
 // unpack writes a tile of dw to which several tasks have added.
-func (u *unitWeight) unpack(tile int) { u.write(tile, u.all[tile*u.sumLen:][:u.sumLen]) }
+func (u *unitWeight) unpack(tile int) { u.write(tile, u.call.sums[tile*u.sumLen:][:u.sumLen]) }
 
 // write moves a tile's sums to dw.
 func (u *unitWeight) write(tile int, sums []float32) {
@@ -332,6 +361,6 @@ func (u *unitWeight) write(tile int, sums []float32) {
 	// The last block is for taps that no pixel uses.
 	clear(sums[u.sumLen-f32.UnitBlock:])
 	for p := range min(u.panelsAtOnce, u.panels-panel) {
-		u.sums.unpack(sums[p*f32.UnitBlock*f32.UnitBlock:], panel+p, rowTile)
+		u.out.write(sums[p*f32.UnitBlock*f32.UnitBlock:], panel+p, rowTile)
 	}
 }

@@ -7,9 +7,9 @@ import "github.com/paragon-train/paragon/internal/compute/f32"
 func (w *weightPlan) packImage(block, i int) {
 	s, cols := w.shape, w.tile.Cols
 	image := block*w.images + i
-	x, x2 := pairOf(w.tile, w.x, image, s.H*s.W*s.C)
-	dy, dy2 := pairOf(w.tile, w.dy, image, s.OutH()*s.OutW()*s.K)
-	px, pdy := w.px[block%2], w.pdy[block%2]
+	x, x2 := pairOf(w.tile, w.call.x, image, s.H*s.W*s.C)
+	dy, dy2 := pairOf(w.tile, w.call.dy, image, s.OutH()*s.OutW()*s.K)
+	px, pdy := w.call.px[block%2], w.call.pdy[block%2]
 	outPixels := s.OutH() * s.OutW()
 	if !w.dyInPlace {
 		for panel := range w.panels {
@@ -30,7 +30,7 @@ func (w *weightPlan) packImage(block, i int) {
 			copyRows(w.tile, dst, w.rows, x, x2, copiedRows{c0, s.C, w.xPixels, n, w.rows})
 			continue
 		}
-		for _, r := range w.runs {
+		for _, r := range w.used.runs {
 			copyRows(w.tile, dst[r.to*w.rows:], w.rows, x, x2, copiedRows{r.from*s.C + c0, r.step * s.C, r.count, n, w.rows})
 		}
 	}

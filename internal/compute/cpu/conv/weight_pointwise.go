@@ -36,11 +36,3 @@ func (s Shape) folded() Shape {
 
 // swapPays reports whether tiles are about as full when x and dy change places.
 func swapPays(s Shape, t *f32.Tile) bool { return s.pointwise() && s.C >= t.Cols }
-
-// copyOut writes a tile's sums to dw where x and dy have changed places.
-func (w *weightPlan) copyOut(sums []float32, panel, rowTile int) {
-	s, cols := w.shape, w.tile.Cols
-	c0, k0 := rowTile*w.rows, panel*cols
-	n := min(cols, s.K-k0)
-	w.tile.CopyRows(w.dw[c0*s.K+k0:], s.K, sums, cols, min(w.rows, s.C-c0), n, n)
-}

@@ -20,15 +20,15 @@ type winograd struct {
 	// side is that of a patch, 2 or 4 pixels, and reach that of its input, 4 or 6. There are reach²
 	// matrices.
 	side, reach, matrices int
-	flip                  bool
 	tile                  *f32.Tile
-	inH, inW              int
-	outH, outW            int
-	padH, padW            int
 
-	// patchH and patchW are the patches of an image, and patches those of all images.
-	patchH, patchW, patches int
-	perTask, tasks          int
+	// window is how taps meet the input, and in and out are an image of either side.
+	window  window
+	in, out plane
+
+	// patches are those of all images. A task takes perTask of them.
+	patches        patchGrid
+	perTask, tasks int
 
 	// depth is the number of values of a pixel as the tile reads them: its channels, or pairs of
 	// them.
@@ -39,17 +39,27 @@ type winograd struct {
 
 	// inStride and outStride are the distances between the matrices of a task's patches.
 	inStride, outStride int
-	slotLen, numSlots   int
-	slots               chan int
+
+	// slotLen is the number of values that a task needs.
+	slotLen int
+	slots   slots
 
 	// zeros is a pixel of padding.
 	zeros []float32
 
-	// The call under way.
-	weights, work       []float32
-	out, in             f32.Array
-	add                 bool
+	call winogradCall
+
 	packTask, patchTask func(i int)
+}
+
+// A winogradCall is the call under way.
+type winogradCall struct {
+	// weights are the matrices, and work is the memory of tasks.
+	weights, work []float32
+	out, in       f32.Array
+
+	// add says that the result is added to what is in out.
+	add bool
 }
 
 // A window is how the taps of a convolution meet its input. pad is the number of rows and columns
@@ -68,11 +78,9 @@ func newWinograd(g *gather, side int, o window, in, out plane, threads int) *win
 		return nil
 	}
 	w := &winograd{
-		g: g, side: side, reach: side + 2, matrices: (side + 2) * (side + 2), flip: o.flip, tile: t,
-		inH: in.h, inW: in.w, outH: out.h, outW: out.w, padH: o.pad[0], padW: o.pad[1], depth: g.depth, zeros: make([]float32, g.inC),
+		g: g, side: side, reach: side + 2, matrices: (side + 2) * (side + 2), tile: t,
+		window: o, in: in, out: out, patches: newPatchGrid(g.n, out.h, out.w, side), depth: g.depth, zeros: make([]float32, g.inC),
 	}
-	w.patchH, w.patchW = (out.h+side-1)/side, (out.w+side-1)/side
-	w.patches = g.n * w.patchH * w.patchW
 	w.divide(threads)
 	w.matrixLen = g.depth * g.outC
 
@@ -82,11 +90,7 @@ func newWinograd(g *gather, side int, o window, in, out plane, threads int) *win
 	if t.Pairs() {
 		w.slotLen += 16 * g.inC
 	}
-	w.numSlots = min(threads, w.tasks)
-	w.slots = make(chan int, w.numSlots)
-	for i := range w.numSlots {
-		w.slots <- i
-	}
+	w.slots = newSlots(min(threads, w.tasks))
 	w.packTask, w.patchTask = w.runPack, w.runPatches
 	return w
 }
@@ -106,11 +110,11 @@ func (w *winograd) divide(threads int) {
 	case w.matrices*g.inC*g.outC > large:
 		w.perTask = 2 * most
 	}
-	w.tasks = (w.patches + w.perTask - 1) / w.perTask
+	w.tasks = (w.patches.all + w.perTask - 1) / w.perTask
 	w.tasks = (w.tasks + threads - 1) / threads * threads
-	w.perTask = (w.patches + w.tasks - 1) / w.tasks
+	w.perTask = (w.patches.all + w.tasks - 1) / w.tasks
 	w.perTask = (w.perTask + t.Rows - 1) / t.Rows * t.Rows
-	w.tasks = (w.patches + w.perTask - 1) / w.perTask
+	w.tasks = (w.patches.all + w.perTask - 1) / w.perTask
 }
 
 // directCycles estimates the cycles of the plain way on a core that does two multiply-adds of 16
@@ -135,16 +139,16 @@ func (g *gather) directCycles() float64 {
 // cycles is the same for w.
 func (w *winograd) cycles() float64 {
 	in, out := float64(w.g.inC), float64(w.g.outC)
-	products := float64(w.matrices) * float64((w.patches+3)/4*4) * in * out / 32
-	transforms := float64(w.patches) * (60*in/16 + 40*out/16)
+	products := float64(w.matrices) * float64((w.patches.all+3)/4*4) * in * out / 32
+	transforms := float64(w.patches.all) * (60*in/16 + 40*out/16)
 	weights := in * out / 16 * 50
 	if w.side == 4 {
-		transforms = float64(w.patches) * (180*in/16 + 130*out/16)
+		transforms = float64(w.patches.all) * (180*in/16 + 130*out/16)
 		weights = in * out / 16 * 150
 	}
 	if w.tile.Pairs() {
 		products /= 2
-		transforms += float64(w.patches) * 20 * in / 16
+		transforms += float64(w.patches.all) * 20 * in / 16
 		weights += in * out / 16 * 20
 	}
 	return 1.1*products + transforms + weights
@@ -158,9 +162,9 @@ func (w *winograd) faster() bool { return w.cycles() < 0.95*w.g.directCycles() }
 func (w *winograd) scratchLen(bool) int {
 	pack := w.rowsLen()
 	if w.tile.Pairs() {
-		pack += w.numSlots * winJoined * 16 * w.tile.Cols
+		pack += cap(w.slots) * winJoined * 16 * w.tile.Cols
 	}
-	return w.matrices*w.matrixLen + max(pack, w.numSlots*w.slotLen)
+	return w.matrices*w.matrixLen + max(pack, cap(w.slots)*w.slotLen)
 }
 
 // rowsLen is the number of values of the packed taps.
@@ -172,13 +176,13 @@ const winJoined = 32
 
 func (w *winograd) run(p *pool.Pool, out, in f32.Array, weights, scratch []float32, add bool) {
 	g := w.g
-	w.weights, w.work = scratch[:w.matrices*w.matrixLen], scratch[w.matrices*w.matrixLen:]
-	g.call.w, g.call.packed = weights, w.work[:w.rowsLen()]
-	w.out, w.in, w.add = out, in, add
+	w.call.weights, w.call.work = scratch[:w.matrices*w.matrixLen], scratch[w.matrices*w.matrixLen:]
+	g.call.w, g.call.packed = weights, w.call.work[:w.rowsLen()]
+	w.call.out, w.call.in, w.call.add = out, in, add
 	p.Run(g.packTasks(), w.packTask)
 	p.Run(w.tasks, w.patchTask)
 	g.call = gatherCall{}
-	w.weights, w.work, w.out, w.in = nil, nil, f32.Array{}, f32.Array{}
+	w.call = winogradCall{}
 }
 
 // runPack packs some channels of one panel of the taps and transforms them to those of a panel of
@@ -195,13 +199,13 @@ func (w *winograd) runPack(piece int) {
 	a := f32.WinogradArgs{Count: (c1 - c0) * w.tile.Cols}
 	for i := range 9 {
 		tap := i
-		if w.flip {
+		if w.window.flip {
 			tap = 8 - i
 		}
 		a.Src[i] = &g.call.packed[panel*g.rowsLen+g.place[tap]*n+from]
 	}
 	for i := range w.matrices {
-		a.Dst[i] = &w.weights[i*w.matrixLen+panel*n+from]
+		a.Dst[i] = &w.call.weights[i*w.matrixLen+panel*n+from]
 	}
 	if w.side == 4 {
 		w.tile.Winograd4Weight(&a)
@@ -217,12 +221,12 @@ func (w *winograd) joinMatrices(panel int) {
 	defer func() { w.slots <- slot }()
 	g, cols := w.g, w.tile.Cols
 	const rows = winJoined
-	work := w.work[w.rowsLen()+slot*16*rows*cols:][:16*rows*cols]
+	work := w.call.work[w.rowsLen()+slot*16*rows*cols:][:16*rows*cols]
 	a := f32.WinogradArgs{Count: rows * cols}
 	for c := 0; c < g.inC; c += rows {
 		for i := range 9 {
 			tap := i
-			if w.flip {
+			if w.window.flip {
 				tap = 8 - i
 			}
 			a.Src[i] = &g.call.packed[panel*g.rowsLen+(g.place[tap]*g.inC+c)*cols]
@@ -233,7 +237,7 @@ func (w *winograd) joinMatrices(panel int) {
 		w.tile.WinogradWeight(&a)
 		for i := range 16 {
 			m, to := work[i*rows*cols:][:rows*cols], i*w.matrixLen+(panel*w.depth+c/2)*cols
-			w.tile.PairRows(w.weights[to:], cols, m, m[cols:], 2*cols, rows/2, cols, cols)
+			w.tile.PairRows(w.call.weights[to:], cols, m, m[cols:], 2*cols, rows/2, cols, cols)
 		}
 	}
 }
@@ -241,14 +245,14 @@ func (w *winograd) joinMatrices(panel int) {
 func (w *winograd) runPatches(task int) {
 	slot := <-w.slots
 	defer func() { w.slots <- slot }()
-	work := w.work[slot*w.slotLen : (slot+1)*w.slotLen]
+	work := w.call.work[slot*w.slotLen : (slot+1)*w.slotLen]
 	in, work := work[:w.matrices*w.inStride], work[w.matrices*w.inStride:]
 	out, spare := work[:w.matrices*w.outStride], work[w.matrices*w.outStride:]
 	pixels := spare[w.g.outC:]
 	first := task * w.perTask
-	n := min(w.perTask, w.patches-first)
+	n := min(w.perTask, w.patches.all-first)
 	w.transformIn(in, pixels, first, n)
-	next := w.ahead(task + w.numSlots)
+	next := w.ahead(task + cap(w.slots))
 	w.multiply(out, in, n, &next)
 	w.transformOut(out, spare, first, n)
 }
@@ -256,27 +260,27 @@ func (w *winograd) runPatches(task int) {
 // eachPatch calls f with the output position of the first pixel of n patches.
 func (w *winograd) eachPatch(first, n int, f func(i, image, h, v int)) {
 	for i := range n {
-		p := first + i
-		f(i, p/(w.patchH*w.patchW), p/w.patchW%w.patchH*w.side, p%w.patchW*w.side)
+		image, h, v := w.patches.at(first + i)
+		f(i, image, h, v)
 	}
 }
 
 // transformIn transforms patches to rows of the matrices. Where the tile reads pairs, each is
 // rounded on its way, from pixels.
 func (w *winograd) transformIn(dst, pixels []float32, first, n int) {
-	c, half := w.g.inC, w.in.BF16 != nil
+	c, half := w.g.inC, w.call.in.BF16 != nil
 	a := f32.WinogradArgs{Count: c}
 	w.eachPatch(first, n, func(i, image, h, v int) {
 		for y := range w.reach {
 			for x := range w.reach {
-				row, col := h+y-w.padH, v+x-w.padW
-				switch at := ((image*w.inH+row)*w.inW + col) * c; {
-				case row < 0 || row >= w.inH || col < 0 || col >= w.inW:
+				row, col := h+y-w.window.pad[0], v+x-w.window.pad[1]
+				switch at := ((image*w.in.h+row)*w.in.w + col) * c; {
+				case row < 0 || row >= w.in.h || col < 0 || col >= w.in.w:
 					a.Src[y*w.reach+x] = &w.zeros[0]
 				case half:
-					a.Src[y*w.reach+x] = f32.Half(&w.in.BF16[at])
+					a.Src[y*w.reach+x] = f32.Half(&w.call.in.BF16[at])
 				default:
-					a.Src[y*w.reach+x] = &w.in.F32[at]
+					a.Src[y*w.reach+x] = &w.call.in.F32[at]
 				}
 			}
 		}
@@ -326,12 +330,12 @@ func (w *winograd) outputTransform(a *f32.WinogradArgs, half bool) {
 // ahead is the pixels that a later task reads, about those which this thread takes next.
 func (w *winograd) ahead(task int) ahead {
 	first := task * w.perTask
-	if first >= w.patches {
+	if first >= w.patches.all {
 		return ahead{}
 	}
-	h := imageRows{w.side, w.patchH, w.patchW, w.inH, w.inW, w.padH}
+	h := imageRows{w.patches, w.in.h, w.in.w, w.window.pad[0]}
 	calls := w.matrices * w.g.panels * ((w.perTask + w.tile.Rows - 1) / w.tile.Rows)
-	return fetchAhead(w.in.F32, h.pixel(first), h.pixel(min(first+w.perTask, w.patches))+w.side*w.inW, w.g.inC, 0, w.g.inC, calls)
+	return fetchAhead(w.call.in.F32, h.pixel(first), h.pixel(min(first+w.perTask, w.patches.all))+w.side*w.in.w, w.g.inC, 0, w.g.inC, calls)
 }
 
 func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
@@ -344,7 +348,7 @@ func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
 	for m := range w.matrices {
 		a.In = in[m*w.inStride:]
 		for panel := range w.g.panels {
-			a.W = w.weights[m*w.matrixLen+panel*step:][:c*t.Cols]
+			a.W = w.call.weights[m*w.matrixLen+panel*step:][:c*t.Cols]
 			a.Out = out[m*w.outStride+panel*t.Cols:]
 			for row := 0; row < n; row += t.Rows {
 				rows := min(t.Rows, n-row)
@@ -360,9 +364,9 @@ func (w *winograd) multiply(out, in []float32, n int, next *ahead) {
 
 // transformOut writes the pixels; those of a patch that reach over the edge go to spare.
 func (w *winograd) transformOut(src, spare []float32, first, n int) {
-	k, half := w.g.outC, w.out.BF16 != nil
+	k, half := w.g.outC, w.call.out.BF16 != nil
 	a := f32.WinogradArgs{Count: k}
-	if w.add {
+	if w.call.add {
 		a.Add = 1
 	}
 	w.eachPatch(first, n, func(i, image, h, v int) {
@@ -371,13 +375,13 @@ func (w *winograd) transformOut(src, spare []float32, first, n int) {
 		}
 		for y := range w.side {
 			for x := range w.side {
-				switch at := image*w.g.outImage + ((h+y)*w.outW+v+x)*k; {
-				case h+y >= w.outH || v+x >= w.outW:
+				switch at := image*w.g.outImage + ((h+y)*w.out.w+v+x)*k; {
+				case h+y >= w.out.h || v+x >= w.out.w:
 					a.Dst[y*w.side+x] = &spare[0]
 				case half:
-					a.Dst[y*w.side+x] = f32.Half(&w.out.BF16[at])
+					a.Dst[y*w.side+x] = f32.Half(&w.call.out.BF16[at])
 				default:
-					a.Dst[y*w.side+x] = &w.out.F32[at]
+					a.Dst[y*w.side+x] = &w.call.out.F32[at]
 				}
 			}
 		}

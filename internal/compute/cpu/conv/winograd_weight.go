@@ -9,8 +9,9 @@ const (
 	// winStep is how many patches are transformed at a time.
 	winStep = 64
 
-	winPart  = 256 // patches of a part, at least
-	winParts = 16  // most parts
+	// winPart is the least number of patches of a part, and winParts the most parts.
+	winPart  = 256
+	winParts = 16
 
 	// winSums bounds the values of the sums of several parts.
 	winSums = 1 << 20
@@ -46,15 +47,13 @@ var winBlocks = [...][2]int{{128, 128}, {128, 64}, {64, 64}, {64, 32}, {32, 32}}
 // are added in order. Parts depend on the shape alone; blocks and steps may depend on the number of
 // threads, since they do not change in which order a number of dw is summed.
 type winogradWeight struct {
-	shape          Shape
-	tile           *f32.Tile
-	patchH, patchW int // patches of an image
+	shape Shape
+	tile  *f32.Tile
 
-	// patches are those of all images.
-	patches int
-
+	// patches are dy's. A part has perPart of them, of which step are transformed at a time.
+	patches        patchGrid
 	parts, perPart int
-	step           int // patches at a time
+	step           int
 
 	// cBlock and kBlock are the channels of a block. The last ones may be smaller.
 	cBlock, kBlock int
@@ -79,14 +78,25 @@ type winogradWeight struct {
 	// calls are the tiles of all matrices of a block.
 	calls int
 
-	numSlots        int
-	slots           chan int
-	zeros           []float32 // a pixel of padding
+	slots slots
+
+	// zeros is a pixel of padding.
+	zeros []float32
+
+	// tasks are blocks of parts, and finishes are pieces of dw that parts are added up to.
 	tasks, finishes int
 
-	// The call under way.
-	dw, x, dy, work, sums []float32
+	call winogradWeightCall
+
 	blockTask, finishTask func(i int)
+}
+
+// A winogradWeightCall is the call under way.
+type winogradWeightCall struct {
+	dw, x, dy []float32
+
+	// work is the memory of tasks, and sums has those of parts, if there are several.
+	work, sums []float32
 }
 
 // newWinogradWeight plans backward-weight by Winograd, or returns nil where that is not possible.
@@ -95,11 +105,10 @@ func newWinogradWeight(s Shape, t *f32.Tile, threads int) *winogradWeight {
 		return nil
 	}
 	w := &winogradWeight{shape: s, tile: t}
-	w.patchH, w.patchW = (s.OutH()+1)/winPatchSide, (s.OutW()+1)/winPatchSide
-	w.patches = s.N * w.patchH * w.patchW
-	w.parts = max(1, min(winParts, w.patches/winPart, winSums/(winMatrices*s.C*s.K)))
-	w.perPart = (w.patches + w.parts - 1) / w.parts
-	w.parts = (w.patches + w.perPart - 1) / w.perPart
+	w.patches = newPatchGrid(s.N, s.OutH(), s.OutW(), winPatchSide)
+	w.parts = max(1, min(winParts, w.patches.all/winPart, winSums/(winMatrices*s.C*s.K)))
+	w.perPart = (w.patches.all + w.parts - 1) / w.parts
+	w.parts = (w.patches.all + w.perPart - 1) / w.perPart
 	enough := 1
 	if threads > 1 {
 		enough = 2 * threads
@@ -119,15 +128,11 @@ func newWinogradWeight(s Shape, t *f32.Tile, threads int) *winogradWeight {
 	w.sumLen = winMatrices * w.cBlock * w.kBlock
 	w.slotLen = max(winMatrices*(w.uStride+w.vStride), 9*winTaps*t.Cols)
 	w.tasks, w.finishes = w.parts*blocks, blocks*w.kBlock/t.Cols*(w.cBlock/winTaps)
-	w.numSlots = min(threads, w.tasks)
 	if w.parts == 1 {
 		w.slotLen += w.sumLen
+		w.slots = newSlots(min(threads, w.tasks))
 	} else {
-		w.numSlots = min(threads, max(w.tasks, w.finishes))
-	}
-	w.slots = make(chan int, w.numSlots)
-	for i := range w.numSlots {
-		w.slots <- i
+		w.slots = newSlots(min(threads, max(w.tasks, w.finishes)))
 	}
 	w.rows = make([][]int, w.cBlock/16+1)
 	for i := range w.rows {
@@ -171,18 +176,18 @@ func tileRows(n int, outerRows []int) []int {
 func (w *winogradWeight) faster(direct *weightPlan) bool {
 	s := w.shape
 	products := 0
-	for _, p := range direct.pairs {
+	for _, p := range direct.products.pairs {
 		products += len(p) / direct.images * s.N
 	}
 	plain := float64(products*direct.rowTiles*direct.rows*s.K) / 32
-	patches := float64(w.patches)
+	patches := float64(w.patches.all)
 	cBlocks, kBlocks := (s.C+winBlocks[0][0]-1)/winBlocks[0][0], (s.K+winBlocks[0][1]-1)/winBlocks[0][1]
 	mine := 1.06*16*patches*float64(s.C*s.K)/32 + patches*float64(110*kBlocks*s.C+90*cBlocks*s.K)/16 + float64(s.C*s.K*(10+8*w.parts))
 	return mine < plain/0.92
 }
 
 func (w *winogradWeight) scratchLen(bool) int {
-	n := w.numSlots * w.slotLen
+	n := cap(w.slots) * w.slotLen
 	if w.parts > 1 {
 		n += w.tasks * w.sumLen
 	}
@@ -190,13 +195,13 @@ func (w *winogradWeight) scratchLen(bool) int {
 }
 
 func (w *winogradWeight) run(p *pool.Pool, dw []float32, x, dy f32.Array, scratch []float32) {
-	w.dw, w.x, w.dy = dw, x.F32, dy.F32
-	w.work, w.sums = scratch[:w.numSlots*w.slotLen], scratch[w.numSlots*w.slotLen:]
+	w.call.dw, w.call.x, w.call.dy = dw, x.F32, dy.F32
+	w.call.work, w.call.sums = scratch[:cap(w.slots)*w.slotLen], scratch[cap(w.slots)*w.slotLen:]
 	p.Run(w.tasks, w.blockTask)
 	if w.parts > 1 {
 		p.Run(w.finishes, w.finishTask)
 	}
-	w.dw, w.x, w.dy, w.work, w.sums = nil, nil, nil, nil, nil
+	w.call = winogradWeightCall{}
 }
 
 // block is the first channels and the numbers of channels of a block.
@@ -210,7 +215,7 @@ func (w *winogradWeight) block(i int) (c0, c, k0, k int) {
 func (w *winogradWeight) runBlock(task int) {
 	slot := <-w.slots
 	defer func() { w.slots <- slot }()
-	work := w.work[slot*w.slotLen : (slot+1)*w.slotLen]
+	work := w.call.work[slot*w.slotLen : (slot+1)*w.slotLen]
 	blocks := w.cBlocks * w.kBlocks
 	part, block := task/blocks, task%blocks
 	c0, c, k0, k := w.block(block)
@@ -218,12 +223,12 @@ func (w *winogradWeight) runBlock(task int) {
 	if w.parts == 1 {
 		sums, work = work[:w.sumLen], work[w.sumLen:]
 	} else {
-		sums = w.sums[task*w.sumLen:][:w.sumLen]
+		sums = w.call.sums[task*w.sumLen:][:w.sumLen]
 	}
 	u, v := work[:winMatrices*w.uStride], work[winMatrices*w.uStride:]
 	s := w.shape
-	inX, inDy := imageRows{2, w.patchH, w.patchW, s.H, s.W, s.PadH}, imageRows{2, w.patchH, w.patchW, s.OutH(), s.OutW(), 0}
-	end := min(w.patches, (part+1)*w.perPart)
+	inX, inDy := imageRows{w.patches, s.H, s.W, s.PadH}, imageRows{w.patches, s.OutH(), s.OutW(), 0}
+	end := min(w.patches.all, (part+1)*w.perPart)
 	for first := part * w.perPart; first < end; first += w.step {
 		n := min(w.step, end-first)
 		w.transformX(u, first, n, c0, c)
@@ -232,8 +237,8 @@ func (w *winogradWeight) runBlock(task int) {
 
 		// Of x only rows are fetched that these patches did not read.
 		ahead := [2]ahead{
-			fetchAhead(w.x, inX.pixel(from)+winPatchSide*s.W, inX.pixel(to)+winPatchSide*s.W, s.C, c0, c, w.calls),
-			fetchAhead(w.dy, inDy.pixel(from), inDy.pixel(to), s.K, k0, k, w.calls),
+			fetchAhead(w.call.x, inX.pixel(from)+winPatchSide*s.W, inX.pixel(to)+winPatchSide*s.W, s.C, c0, c, w.calls),
+			fetchAhead(w.call.dy, inDy.pixel(from), inDy.pixel(to), s.K, k0, k, w.calls),
 		}
 		w.multiply(sums, u, v, n, c, k, first > part*w.perPart, &ahead)
 	}
@@ -251,12 +256,12 @@ func (w *winogradWeight) transformX(u []float32, first, n, c0, c int) {
 	s := w.shape
 	a := f32.WinogradArgs{Count: c}
 	for i := range n {
-		p := first + i
-		image, h, v := p/(w.patchH*w.patchW), p/w.patchW%w.patchH*winPatchSide-s.PadH, p%w.patchW*winPatchSide-s.PadW
+		image, h, v := w.patches.at(first + i)
+		h, v = h-s.PadH, v-s.PadW
 		for y := range 4 {
 			for x := range 4 {
 				if row, col := h+y, v+x; row >= 0 && row < s.H && col >= 0 && col < s.W {
-					a.Src[y*4+x] = &w.x[((image*s.H+row)*s.W+col)*s.C+c0]
+					a.Src[y*4+x] = &w.call.x[((image*s.H+row)*s.W+col)*s.C+c0]
 				} else {
 					a.Src[y*4+x] = &w.zeros[0]
 				}
@@ -275,12 +280,11 @@ func (w *winogradWeight) transformDy(v []float32, first, n, k0, k int) {
 	outH, outW := s.OutH(), s.OutW()
 	a := f32.WinogradArgs{Count: k}
 	for i := range n {
-		p := first + i
-		image, h, q := p/(w.patchH*w.patchW), p/w.patchW%w.patchH*winPatchSide, p%w.patchW*winPatchSide
+		image, h, q := w.patches.at(first + i)
 		for y := range winPatchSide {
 			for x := range winPatchSide {
 				if h+y < outH && q+x < outW {
-					a.Src[y*2+x] = &w.dy[((image*outH+h+y)*outW+q+x)*s.K+k0]
+					a.Src[y*2+x] = &w.call.dy[((image*outH+h+y)*outW+q+x)*s.K+k0]
 				} else {
 					a.Src[y*2+x] = &w.zeros[0]
 				}
@@ -331,16 +335,16 @@ func (w *winogradWeight) runFinish(i int) {
 		return
 	}
 	blocks := w.cBlocks * w.kBlocks
-	sums := w.sums[block*w.sumLen:][:w.sumLen]
+	sums := w.call.sums[block*w.sumLen:][:w.sumLen]
 	for part := 1; part < w.parts; part++ {
-		more := w.sums[(part*blocks+block)*w.sumLen:][:w.sumLen]
+		more := w.call.sums[(part*blocks+block)*w.sumLen:][:w.sumLen]
 		for m := range winMatrices {
 			from := ((m*kTiles+kTile)*w.cBlock + at) * w.tile.Cols
 			to := from + winTaps*w.tile.Cols
 			f32.AddTo(sums[from:to], more[from:to])
 		}
 	}
-	w.finish(sums, w.work[slot*w.slotLen:], c0, at, k0, kTile)
+	w.finish(sums, w.call.work[slot*w.slotLen:], c0, at, k0, kTile)
 }
 
 // finish writes the taps of winTaps channels of x, from channel at of the block, and of one tile's
@@ -356,8 +360,8 @@ func (w *winogradWeight) finish(sums, work []float32, c0, at, k0, kTile int) {
 	for tap := range taps {
 		a.Dst[tap] = &work[tap*n]
 	}
-	t := f32.TransposeArgs{Dst: w.dw, Src: work[:taps*n]}
-	w.tile.Fetch(w.dw[((k0+kTile*cols)*s.C+c0+at)*taps:], s.C*taps, cols, winTaps*taps)
+	t := f32.TransposeArgs{Dst: w.call.dw, Src: work[:taps*n]}
+	w.tile.Fetch(w.call.dw[((k0+kTile*cols)*s.C+c0+at)*taps:], s.C*taps, cols, winTaps*taps)
 	w.tile.WinogradTaps(&a)
 	for h := 0; h < cols; h += 16 {
 		for q := 0; q < winTaps*taps; q += 16 {
