@@ -49,24 +49,27 @@ func (l *ncclLink) reduce(pieces []piece) error {
 
 // together calls parts for what is divided alike, and rest for the few numbers behind it.
 func (l *ncclLink) together(pieces []piece, parts func(p piece, own []drv.Ptr, each int64) error, rest func(at []drv.Ptr, n int64) error) error {
-	n := int64(len(l.ranks))
+	one := func(p piece) error {
+		n, each := int64(len(l.ranks)), p.each()
+		own, end := make([]drv.Ptr, n), make([]drv.Ptr, n)
+		for i, at := range p.at {
+			own[i], end[i] = at+drv.Ptr(4*each*int64(i)), at+drv.Ptr(4*each*n)
+		}
+		if each > 0 {
+			if err := parts(p, own, each); err != nil {
+				return err
+			}
+		}
+		if left := p.n - each*n; left > 0 {
+			return rest(end, left)
+		}
+		return nil
+	}
 	return l.do(func() error {
 		return l.clique.Together(func() error {
 			for _, p := range pieces {
-				each := p.each()
-				own, end := make([]drv.Ptr, n), make([]drv.Ptr, n)
-				for i, at := range p.at {
-					own[i], end[i] = at+drv.Ptr(4*each*int64(i)), at+drv.Ptr(4*each*n)
-				}
-				if each > 0 {
-					if err := parts(p, own, each); err != nil {
-						return err
-					}
-				}
-				if left := p.n - each*n; left > 0 {
-					if err := rest(end, left); err != nil {
-						return err
-					}
+				if err := one(p); err != nil {
+					return err
 				}
 			}
 			return nil

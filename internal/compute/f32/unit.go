@@ -142,8 +142,6 @@ func (a *BlockArgs) check() {
 //
 //go:norace
 func blocksPortable(a *BlockArgs) {
-	// low and high are the halves of a step of B.
-	var low, high [UnitDepth / 2][UnitBlock]float32
 	for b, rows := range a.Rows {
 		for p := range a.Panels {
 			sums := a.Sums[(b*a.Panels+p)*unitSums:][:unitSums]
@@ -152,31 +150,48 @@ func blocksPortable(a *BlockArgs) {
 			}
 			for _, seg := range a.Segments {
 				for s := range seg.Len {
-					from := a.B[p*a.Panel+seg.W+s*unitSums:][:unitSums]
-					for k := range low {
-						for j := range low[k] {
-							low[k][j], high[k][j] = unitValue(from[k*64+2*j]), unitValue(from[k*64+2*j+1])
-						}
-					}
+					var low, high unitHalf
+					splitStep(&low, &high, a.B[p*a.Panel+seg.W+s*unitSums:][:unitSums])
 					for i := range UnitBlock {
 						x := a.A[rows[i/UnitRows]+i%UnitRows*a.Stride+seg.In+s*a.Step:][:UnitDepth]
-						var even, odd [UnitBlock]float32
-						for k := range low {
-							l, h := unitValue(x[2*k]), unitValue(x[2*k+1])
-							lows, highs := &low[k], &high[k]
-							for j := range even { // products of two bfloat16 are exact
-								even[j] += l * lows[j]
-								odd[j] += h * highs[j]
-							}
-						}
-						to := sums[i*UnitBlock:][:UnitBlock]
-						for j := range to {
-							to[j] = flushed(flushed(to[j]) + flushed(flushed(even[j])+flushed(odd[j])))
-						}
+						addStep(sums[i*UnitBlock:][:UnitBlock], x, &low, &high)
 					}
 				}
 			}
 		}
+	}
+}
+
+// A unitHalf is half of a step of B: the first or the second of each pair of rows.
+type unitHalf [UnitDepth / 2][UnitBlock]float32
+
+// splitStep takes a step of B apart.
+//
+//go:norace
+func splitStep(low, high *unitHalf, from []uint16) {
+	for k := range low {
+		for j := range low[k] {
+			low[k][j], high[k][j] = unitValue(from[k*64+2*j]), unitValue(from[k*64+2*j+1])
+		}
+	}
+}
+
+// addStep adds the products of a row of A and a step of B to a row of sums, in the order in which
+// the unit does. Products of two bfloat16 are exact.
+//
+//go:norace
+func addStep(sums []float32, x []uint16, low, high *unitHalf) {
+	var even, odd [UnitBlock]float32
+	for k := range low {
+		l, h := unitValue(x[2*k]), unitValue(x[2*k+1])
+		lows, highs := &low[k], &high[k]
+		for j := range even {
+			even[j] += l * lows[j]
+			odd[j] += h * highs[j]
+		}
+	}
+	for j := range sums {
+		sums[j] = flushed(flushed(sums[j]) + flushed(flushed(even[j])+flushed(odd[j])))
 	}
 }
 

@@ -7,27 +7,32 @@ func (a *WinogradArgs) src(i int) []float32 { return unsafe.Slice(a.Src[i], a.Co
 
 // transform computes left·src·leftᵀ for each channel, left being out×in.
 func (a *WinogradArgs) transform(left [][]float32, c int, out [][]float32) {
-	in := len(left[0])
 	for i := range left {
 		for j := range left {
-			v := float32(0)
-			for p := range in {
-				for q := range in {
-					if f := left[i][p] * left[j][q]; f != 0 {
-						v += f * a.src(p*in + q)[c]
-					}
-				}
-			}
-			out[i][j] = v
+			out[i][j] = a.weighted(left[i], left[j], c)
 		}
 	}
+}
+
+// weighted is Σ rows[p]·cols[q]·src[p][q] for a channel.
+func (a *WinogradArgs) weighted(rows, cols []float32, c int) float32 {
+	in, sum := len(rows), float32(0)
+	for p := range in {
+		for q := range in {
+			if f := rows[p] * cols[q]; f != 0 {
+				sum += f * a.src(p*in + q)[c]
+			}
+		}
+	}
+	return sum
 }
 
 var (
 	winogradB = [][]float32{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}}
 	winogradG = [][]float32{{1, 0, 0}, {.5, .5, .5}, {.5, -.5, .5}, {0, 0, 1}}
 	winogradA = [][]float32{{1, 1, 1, 0}, {0, 1, -1, -1}}
-	// Of F(3×3, 2×2).
+
+	// The matrices of F(3×3, 2×2).
 	winogradGradientG = [][]float32{{1, 0}, {1, 1}, {1, -1}, {0, 1}}
 	winogradTapsA     = [][]float32{{1, .5, .5, 0}, {0, .5, -.5, 0}, {0, .5, .5, -1}}
 )

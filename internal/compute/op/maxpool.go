@@ -134,14 +134,20 @@ func eachWindow(x, y tensor.Shape, kernel, stride, pad [2]int, f func(yi int, wi
 	for nc := range y[0] * y[1] {
 		for i := range y[2] {
 			for j := range y[3] {
-				window = window[:0]
-				for h := max(0, i*stride[0]-pad[0]); h < min(x[2], i*stride[0]-pad[0]+kernel[0]); h++ {
-					for v := max(0, j*stride[1]-pad[1]); v < min(x[3], j*stride[1]-pad[1]+kernel[1]); v++ {
-						window = append(window, (nc*x[2]+h)*x[3]+v)
-					}
-				}
+				window = appendWindow(window[:0], nc, x, kernel, [2]int{i*stride[0] - pad[0], j*stride[1] - pad[1]})
 				f((nc*y[2]+i)*y[3]+j, window)
 			}
 		}
 	}
+}
+
+// appendWindow appends the positions of the window that begins at row and column first of channel
+// nc.
+func appendWindow(window []int, nc int, x tensor.Shape, kernel, first [2]int) []int {
+	for h := max(0, first[0]); h < min(x[2], first[0]+kernel[0]); h++ {
+		for v := max(0, first[1]); v < min(x[3], first[1]+kernel[1]); v++ {
+			window = append(window, (nc*x[2]+h)*x[3]+v)
+		}
+	}
+	return window
 }

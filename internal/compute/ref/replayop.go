@@ -75,20 +75,9 @@ func (r *Replay) compute(o *plan.Op) (out [][]float64, slack []float64, err erro
 	case plan.BatchNormGrad:
 		return r.batchNormGrad(o)
 	case plan.MaxPool:
-		if len(o.Out) > 1 && o.Out[1] != nil {
-			x, err := r.dense(o.In[0])
-			if err != nil {
-				return nil, nil, err
-			}
-			r.pooled[o.Out[1].Root()] = x.(*tensor.Dense)
-		}
-		out, err = r.do(o.Attr, o.In[0])
+		out, err = r.maxPool(o)
 	case plan.MaxPoolGrad:
-		dy, err := r.dense(o.In[1])
-		if err != nil {
-			return nil, nil, err
-		}
-		out, err = results(o.Attr, r.pooled[o.In[0].Root()], dy)
+		out, err = r.maxPoolGrad(o)
 		return out, nil, err
 	case plan.Linear:
 		return r.linear(o)
@@ -96,51 +85,79 @@ func (r *Replay) compute(o *plan.Op) (out [][]float64, slack []float64, err erro
 		out, err = r.linearGrad(o)
 	case plan.MatMul:
 		out, err = r.matMul(o)
-	case plan.Dropout:
-		d := *o.Attr.(*op.Dropout)
-		d.Mode = r.mode()
-		out, err = r.do(&d, o.In...)
-	case plan.CrossEntropy:
-		c := *o.Attr.(*op.SoftmaxCrossEntropy)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
-	case plan.CrossEntropyGrad:
-		c := *o.Attr.(*op.SoftmaxCrossEntropyGrad)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
-	case plan.SoftCrossEntropy:
-		c := *o.Attr.(*op.SoftCrossEntropy)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
-	case plan.SoftCrossEntropyGrad:
-		c := *o.Attr.(*op.SoftCrossEntropyGrad)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
-	case plan.BinaryCrossEntropy:
-		c := *o.Attr.(*op.BinaryCrossEntropy)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
-	case plan.BinaryCrossEntropyGrad:
-		c := *o.Attr.(*op.BinaryCrossEntropyGrad)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
-	case plan.MSE:
-		c := *o.Attr.(*op.MSE)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
-	case plan.MSEGrad:
-		c := *o.Attr.(*op.MSEGrad)
-		c.Mode = r.modeLike(c.Mode)
-		out, err = r.do(&c, o.In...)
 	case plan.Generic:
 		err = fmt.Errorf("a replay has no such op")
 	default:
-		out, err = r.do(o.Attr, o.In...)
+		out, err = r.do(r.withMode(o.Attr), o.In...)
 	}
 	if err == nil && o.ReLU {
 		rectify(out[0])
 	}
 	return out, nil, err
+}
+
+// maxPool keeps its argument for the gradient, which asks for it.
+func (r *Replay) maxPool(o *plan.Op) ([][]float64, error) {
+	if len(o.Out) > 1 && o.Out[1] != nil {
+		x, err := r.dense(o.In[0])
+		if err != nil {
+			return nil, err
+		}
+		r.pooled[o.Out[1].Root()] = x.(*tensor.Dense)
+	}
+	return r.do(o.Attr, o.In[0])
+}
+
+func (r *Replay) maxPoolGrad(o *plan.Op) ([][]float64, error) {
+	dy, err := r.dense(o.In[1])
+	if err != nil {
+		return nil, err
+	}
+	return results(o.Attr, r.pooled[o.In[0].Root()], dy)
+}
+
+// withMode is an op of package op that goes by the step's mode, in place of the graph's; an op that
+// has none as it is.
+func (r *Replay) withMode(attr gorgonia.Op) gorgonia.Op {
+	switch a := attr.(type) {
+	case *op.Dropout:
+		c := *a
+		c.Mode = r.mode()
+		return &c
+	case *op.SoftmaxCrossEntropy:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	case *op.SoftmaxCrossEntropyGrad:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	case *op.SoftCrossEntropy:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	case *op.SoftCrossEntropyGrad:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	case *op.BinaryCrossEntropy:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	case *op.BinaryCrossEntropyGrad:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	case *op.MSE:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	case *op.MSEGrad:
+		c := *a
+		c.Mode = r.modeLike(c.Mode)
+		return &c
+	}
+	return attr
 }
 
 // mode is what the step goes by.
@@ -213,7 +230,7 @@ func (r *Replay) halfStep(x []float64) []float64 {
 	return out
 }
 
-// convolution goes image by image, on all cores.
+// convolution goes image by image, on all cores. The gradient of weights is the sum over images.
 func (r *Replay) convolution(o *plan.Op) (out [][]float64, slack []float64, err error) {
 	a, err := r.operandOf(o.In[0])
 	if err != nil {
@@ -223,35 +240,13 @@ func (r *Replay) convolution(o *plan.Op) (out [][]float64, slack []float64, err 
 	if err != nil {
 		return nil, nil, err
 	}
-	image := func(x []float64, s tensor.Shape, n int) *tensor.Dense {
-		shape, size := s.Clone(), s.TotalSize()/s[0]
-		shape[0] = 1
-		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(x[n*size:(n+1)*size]))
-	}
-	whole := func(x []float64, s tensor.Shape) *tensor.Dense {
-		return tensor.New(tensor.WithShape(s.Clone()...), tensor.WithBacking(x))
-	}
-	var one func(n int) ([][]float64, error)
 	images, sum := o.Out[0].Shape[0], false
-	switch c := o.Attr.(type) {
-	case *op.Conv2D:
-		one = func(n int) ([][]float64, error) {
-			return results(c, image(a, o.In[0].Shape, n), whole(b, o.In[1].Shape))
-		}
-	case *op.Conv2DBackwardData:
-		d := *c
-		d.XShape = c.XShape.Clone()
-		d.XShape[0] = 1
-		one = func(n int) ([][]float64, error) {
-			return results(&d, whole(a, o.In[0].Shape), image(b, o.In[1].Shape, n))
-		}
-	case *op.Conv2DBackwardWeight:
+	if o.Kind == plan.ConvBackwardWeight {
 		images, sum = o.In[0].Shape[0], true
-		one = func(n int) ([][]float64, error) {
-			return results(c, image(a, o.In[0].Shape, n), image(b, o.In[1].Shape, n))
-		}
-	default:
-		return nil, nil, fmt.Errorf("its attributes are %T", o.Attr)
+	}
+	one, err := ofOneImage(o, a, b)
+	if err != nil {
+		return nil, nil, err
 	}
 	parts, err := inParallel(images, one)
 	if err != nil {
@@ -282,6 +277,33 @@ func (r *Replay) convolution(o *plan.Op) (out [][]float64, slack []float64, err 
 	return [][]float64{y}, slack, nil
 }
 
+// ofOneImage returns a function that computes a convolution, or a gradient of it, of one image. a
+// and b are the numbers of its arguments.
+func ofOneImage(o *plan.Op, a, b []float64) (func(n int) ([][]float64, error), error) {
+	image := func(x []float64, s tensor.Shape, n int) *tensor.Dense {
+		shape, size := s.Clone(), s.TotalSize()/s[0]
+		shape[0] = 1
+		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(x[n*size:(n+1)*size]))
+	}
+	whole := func(x []float64, s tensor.Shape) *tensor.Dense {
+		return tensor.New(tensor.WithShape(s.Clone()...), tensor.WithBacking(x))
+	}
+	as, bs := o.In[0].Shape, o.In[1].Shape
+	switch c := o.Attr.(type) {
+	case *op.Conv2D:
+		return func(n int) ([][]float64, error) { return results(c, image(a, as, n), whole(b, bs)) }, nil
+	case *op.Conv2DBackwardData:
+		d := *c
+		d.XShape = c.XShape.Clone()
+		d.XShape[0] = 1
+		return func(n int) ([][]float64, error) { return results(&d, whole(a, as), image(b, bs, n)) }, nil
+	case *op.Conv2DBackwardWeight:
+		return func(n int) ([][]float64, error) { return results(c, image(a, as, n), image(b, bs, n)) }, nil
+	}
+	return nil, fmt.Errorf("its attributes are %T", o.Attr)
+}
+
+// inParallel calls one for each of n numbers, on all cores, and returns their first results.
 func inParallel(n int, one func(i int) ([][]float64, error)) ([][]float64, error) {
 	parts, errs := make([][]float64, n), make([]error, n)
 	next := make(chan int, n)
@@ -368,7 +390,9 @@ func (r *Replay) batchNormGrad(o *plan.Op) ([][]float64, []float64, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	saved := &op.Tuple{Values: []*tensor.Dense{x.(*tensor.Dense)}} // its first is not read
+
+	// The first value of what the forward pass saved is not read.
+	saved := &op.Tuple{Values: []*tensor.Dense{x.(*tensor.Dense)}}
 	for _, v := range o.In[2:4] {
 		m, err := r.numbers(v)
 		if err != nil {

@@ -142,63 +142,112 @@ func measure[P tunable](t *Tuner, q question[P], key string, plans []P) (best P,
 	} else if err != nil {
 		return best, fmt.Errorf("cudnn: tune %s: %w", q.question, err)
 	}
-	limit, left := t.limit()
-	likely, most := t.Cache.relatives(key), t.Most
-	if len(likely) > 0 && most > 1 {
-		most = max(len(likely), most/2)
-	}
-	var found []timedCandidate[P]
-	var reasons []error
-
-	// from is when the question's share of the time began.
-	from := started
-	for _, p := range inOrder(plans, func(p P) bool { return likely[q.name(p)] }) {
-		n, late := len(found), t.now().Sub(from) >= limit
-		if n > 0 && (!left || late && (n >= fewest || p.Compiled())) {
+	m := newTrials(t, q, key, b, started)
+	for _, p := range inOrder(plans, func(p P) bool { return m.likely[q.name(p)] }) {
+		if m.enough(p) {
 			break
 		}
-		if most > 0 && n >= most && !p.Compiled() || t.Cache.broken(key, q.name(p)) {
+		if m.skips(p) {
 			continue
 		}
-		r, err := b.try(p)
-		if err != nil && Refused(err) {
-			// What the library says of a device that this engine broke looks like a
-			// refusal, and the next engine would have the blame.
-			if lost := b.ctx.Synchronize(t.Stream); lost != nil {
-				err = joined(lost, err)
-			}
-		}
-		switch {
-		case err == nil:
-			if found = append(found, r); len(found) == 1 {
-				// The library loads what it needs with the first one.
-				from = t.now()
-			}
-		case errors.Is(err, drv.ErrLost):
-			t.Cache.breaks(key, q.name(p))
-			return best, fmt.Errorf("cudnn: tune %s for %s: %w", p.Engine(), q.question, err)
-		case Refused(err) || errors.Is(err, drv.ErrOutOfMemory):
-			reasons = append(reasons, err)
-			if !errors.Is(err, ErrNotSupported) {
-				t.logf("cudnn: %s: %s is left out: %v", q.question, q.name(p), err)
-			}
-		default:
-			return best, fmt.Errorf("cudnn: tune %s for %s: %w", p.Engine(), q.question, err)
+		if err := m.try(p); err != nil {
+			return best, err
 		}
 	}
-	if len(found) == 0 {
-		return best, fmt.Errorf("cudnn: %s: none of %d engines runs: %w", q.question, len(plans), refused(reasons))
+	if len(m.found) == 0 {
+		return best, fmt.Errorf("cudnn: %s: none of %d engines runs: %w", q.question, len(plans), refused(m.reasons))
 	}
-	chosen := b.pick(found)
-	choice := Choice{Engine: q.name(chosen.p), Candidates: len(found), Nanoseconds: chosen.time.Nanoseconds()}
+	return m.choose()
+}
+
+// A trials is the candidates of a question that are tried, one after the other.
+type trials[P tunable] struct {
+	t   *Tuner
+	q   question[P]
+	key string
+	b   *comparison[P]
+
+	// likely are the engines that were chosen for questions alike.
+	likely map[string]bool
+
+	// most is how many are tried, 0 for all, besides those that the library compiles.
+	most int
+
+	// from is when the question's share of the time began, and limit is that share. left says
+	// whether there is time for more than one candidate.
+	from  time.Time
+	limit time.Duration
+	left  bool
+
+	found []timedCandidate[P]
+
+	// reasons are why others were refused.
+	reasons []error
+}
+
+func newTrials[P tunable](t *Tuner, q question[P], key string, b *comparison[P], started time.Time) *trials[P] {
+	m := &trials[P]{t: t, q: q, key: key, b: b, from: started, likely: t.Cache.relatives(key), most: t.Most}
+	m.limit, m.left = t.limit()
+	if len(m.likely) > 0 && m.most > 1 {
+		m.most = max(len(m.likely), m.most/2)
+	}
+	return m
+}
+
+// enough reports whether p and those behind it are not tried any more, for lack of time.
+func (m *trials[P]) enough(p P) bool {
+	n, late := len(m.found), m.t.now().Sub(m.from) >= m.limit
+	return n > 0 && (!m.left || late && (n >= fewest || p.Compiled()))
+}
+
+// skips reports whether p is left out.
+func (m *trials[P]) skips(p P) bool {
+	return m.most > 0 && len(m.found) >= m.most && !p.Compiled() || m.t.Cache.broken(m.key, m.q.name(p))
+}
+
+// try tries a candidate. An error ends the question; that the candidate is refused is none.
+func (m *trials[P]) try(p P) error {
+	t, q := m.t, m.q
+	r, err := m.b.try(p)
+	if err != nil && Refused(err) {
+		// What the library says of a device that this engine broke looks like a refusal, and the
+		// next engine would have the blame.
+		if lost := m.b.ctx.Synchronize(t.Stream); lost != nil {
+			err = joined(lost, err)
+		}
+	}
+	switch {
+	case err == nil:
+		if m.found = append(m.found, r); len(m.found) == 1 {
+			// The library loads what it needs with the first one.
+			m.from = t.now()
+		}
+		return nil
+	case errors.Is(err, drv.ErrLost):
+		t.Cache.breaks(m.key, q.name(p))
+	case Refused(err) || errors.Is(err, drv.ErrOutOfMemory):
+		m.reasons = append(m.reasons, err)
+		if !errors.Is(err, ErrNotSupported) {
+			t.logf("cudnn: %s: %s is left out: %v", q.question, q.name(p), err)
+		}
+		return nil
+	}
+	return fmt.Errorf("cudnn: tune %s for %s: %w", p.Engine(), q.question, err)
+}
+
+// choose is the best of those that were found. It is written down, unless its results are wrong.
+func (m *trials[P]) choose() (P, error) {
+	t, q := m.t, m.q
+	chosen := m.b.pick(m.found)
+	choice := Choice{Engine: q.name(chosen.p), Candidates: len(m.found), Nanoseconds: chosen.time.Nanoseconds()}
 	t.logf("cudnn: %s: %s, %v, fastest of %d", q.question, choice.Engine, chosen.time, choice.Candidates)
 	if chosen.wrong == nil {
-		if err := t.Cache.Put(key, choice); err != nil {
+		if err := t.Cache.Put(m.key, choice); err != nil {
 			// The choice holds, and the next start makes it again.
 			t.fault("%v", err)
 		}
 	}
-	return chosen.p, b.ctx.Synchronize(t.Stream)
+	return chosen.p, m.b.ctx.Synchronize(t.Stream)
 }
 
 // inOrder puts the likely ones first and the engines that the library compiles last.

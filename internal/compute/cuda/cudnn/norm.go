@@ -190,40 +190,36 @@ func (h *Handle) normPlans(n Norm, found []plan) []*NormPlan {
 	return plans
 }
 
+// normGraph makes the operations of a Norm. The order of its tensors is that of Norm.pointers and,
+// of the numbers that the host passes, that of normPlans.
 func (h *Handle) normGraph(n Norm) (*graph, error) {
 	b := h.newGraph(n.String())
-	images := func(name string, t DType) tensor { return image(name, t, n.N, n.C, n.H, n.W) }
-
-	x := b.tensor(images("x", n.Type))
+	x := b.tensor(n.image("x", n.Type))
 	scale, bias := b.tensor(channels("scale", n.C)), b.tensor(channels("bias", n.C))
 	mean, invstd := b.tensor(channels("mean", n.C)), b.tensor(channels("invstd", n.C))
 	epsilon := b.tensor(scalar("epsilon"))
-	var momentum, inMean, inVar, outMean, outVar descriptor
-	if n.Running {
-		momentum = b.tensor(scalar("momentum"))
-		inMean, inVar = b.tensor(channels("running mean", n.C)), b.tensor(channels("running variance", n.C))
-		outMean, outVar = b.tensor(channels("new running mean", n.C)), b.tensor(channels("new running variance", n.C))
-	}
+	running := b.runningOf(n)
+	var add descriptor
+
 	// Between operations values are float32 and exist nowhere. The last one is y.
-	last := 0
+	steps := 0
 	if n.Add {
-		last++
+		steps++
 	}
 	if n.ReLU {
-		last++
+		steps++
 	}
-	value := func(step int) descriptor {
-		if step == last {
-			return b.tensor(images("y", n.Type))
+	value := func() descriptor {
+		if steps == 0 {
+			return b.tensor(n.image("y", n.Type))
 		}
-		return b.tensor(images("", Float32).asVirtual())
+		steps--
+		return b.tensor(n.image("", Float32).asVirtual())
 	}
-	var add descriptor
 	if n.Add {
-		add = b.tensor(images("add", n.Type))
+		add = b.tensor(n.image("add", n.Type))
 	}
-	step := 0
-	t := value(step)
+	t := value()
 
 	d := b.begin(normForwardDescriptor)
 	b.enum(d, attrNormFwdMode, typeNormMode, normBatch)
@@ -235,36 +231,55 @@ func (h *Handle) normGraph(n Norm) (*graph, error) {
 	b.link(d, attrNormFwdBias, bias)
 	b.link(d, attrNormFwdEpsilon, epsilon)
 	if n.Running {
-		b.link(d, attrNormFwdExpAvgFactor, momentum)
-		b.link(d, attrNormFwdInRunningMean, inMean)
-		b.link(d, attrNormFwdInRunningVar, inVar)
-		b.link(d, attrNormFwdOutRunningMean, outMean)
-		b.link(d, attrNormFwdOutRunningVar, outVar)
+		running.link(b, d)
 	}
 	b.link(d, attrNormFwdY, t)
 	b.operation(d, normForwardDescriptor)
 
 	if n.Add {
-		step++
-		sum := value(step)
+		sum := value()
 		b.pointwise(pointwiseAdd, t, add, sum)
 		t = sum
 	}
 	if n.ReLU {
-		step++
-		y := value(step)
+		y := value()
 		b.pointwise(pointwiseReLU, t, 0, y)
 		t = y
 	}
 	if n.Mask {
 		zero := scalar("zero")
 		if n.Zeros {
-			zero = images("zeros", n.Type)
+			zero = n.image("zeros", n.Type)
 		}
 		with := b.tensor(zero)
-		b.pointwise(pointwiseGreater, t, with, b.tensor(images("mask", boolean)))
+		b.pointwise(pointwiseGreater, t, with, b.tensor(n.image("mask", boolean)))
 	}
 	return b.finish()
+}
+
+// image is a tensor of the question's images.
+func (n Norm) image(name string, t DType) tensor { return image(name, t, n.N, n.C, n.H, n.W) }
+
+// A runningTensors has the tensors of running statistics, before and after a step.
+type runningTensors struct{ momentum, inMean, inVar, outMean, outVar descriptor }
+
+// runningOf makes the tensors of running statistics, if the question has them.
+func (b *builder) runningOf(n Norm) (r runningTensors) {
+	if !n.Running {
+		return r
+	}
+	r.momentum = b.tensor(scalar("momentum"))
+	r.inMean, r.inVar = b.tensor(channels("running mean", n.C)), b.tensor(channels("running variance", n.C))
+	r.outMean, r.outVar = b.tensor(channels("new running mean", n.C)), b.tensor(channels("new running variance", n.C))
+	return r
+}
+
+func (r runningTensors) link(b *builder, d descriptor) {
+	b.link(d, attrNormFwdExpAvgFactor, r.momentum)
+	b.link(d, attrNormFwdInRunningMean, r.inMean)
+	b.link(d, attrNormFwdInRunningVar, r.inVar)
+	b.link(d, attrNormFwdOutRunningMean, r.outMean)
+	b.link(d, attrNormFwdOutRunningVar, r.outVar)
 }
 
 // pointwise adds y = x op other; other may be 0 for an operation of one argument.

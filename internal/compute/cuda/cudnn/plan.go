@@ -199,30 +199,42 @@ func (p *plan) pack(workspace drv.Ptr, pointers []drv.Ptr) (descriptor, error) {
 			return k.d, nil
 		}
 	}
-	h, what := p.h, p.name+" for "+p.graph.what
-	var ids, addresses []int64
-	next, values := 0, 0
-	for _, o := range p.graph.tensors {
-		ids = append(ids, o.uid)
-		if o.byValue {
-			if p.values == nil || values == maxValues {
-				return 0, fmt.Errorf("cudnn: run %s: no value for %s", what, o.name)
-			}
-			addresses = append(addresses, int64(uintptr(unsafe.Pointer(&p.values[values]))))
-			values++
-			continue
-		}
-		if next == len(pointers) {
-			return 0, fmt.Errorf("cudnn: run %s: got %d pointers, want one for %s too", what, len(pointers), o.name)
-		}
-		if err := checkPointer(pointers[next], o.aligned, o.name, p.name, p.graph.what); err != nil {
-			return 0, err
-		}
-		addresses = append(addresses, int64(pointers[next]))
-		next++
+	d, err := p.newPack(workspace, pointers)
+	if err != nil {
+		return 0, err
 	}
-	if next != len(pointers) {
-		return 0, fmt.Errorf("cudnn: run %s: got %d pointers, want %d", what, len(pointers), next)
+	k := pack{workspace: workspace, d: d, used: p.uses}
+	for _, ptr := range pointers {
+		k.pointers = append(k.pointers, uintptr(ptr))
+	}
+	return d, p.keep(k)
+}
+
+// keep remembers a pack. Of more than maxPacks, the one that was used longest ago makes room:
+// execute has read it, and nothing enqueued needs it.
+func (p *plan) keep(k pack) error {
+	if len(p.packs) < maxPacks {
+		p.packs = append(p.packs, k)
+		p.h.packs++
+		return nil
+	}
+	oldest := 0
+	for i := range p.packs {
+		if p.packs[i].used < p.packs[oldest].used {
+			oldest = i
+		}
+	}
+	err := p.h.destroy(p.packs[oldest].d)
+	p.packs[oldest] = k
+	return err
+}
+
+// newPack makes a variant pack.
+func (p *plan) newPack(workspace drv.Ptr, pointers []drv.Ptr) (descriptor, error) {
+	h, what := p.h, p.name+" for "+p.graph.what
+	ids, addresses, err := p.addresses(what, pointers)
+	if err != nil {
+		return 0, err
 	}
 	d, err := h.create(packDescriptor, what)
 	if err != nil {
@@ -241,24 +253,34 @@ func (p *plan) pack(workspace drv.Ptr, pointers []drv.Ptr) (descriptor, error) {
 	if err != nil {
 		return 0, errors.Join(err, h.destroy(d))
 	}
-	k := pack{workspace: workspace, d: d, used: p.uses}
-	for _, ptr := range pointers {
-		k.pointers = append(k.pointers, uintptr(ptr))
-	}
-	if len(p.packs) < maxPacks {
-		p.packs = append(p.packs, k)
-		h.packs++
-		return d, nil
-	}
-	// The one that was used longest ago makes room. Execute has read it: nothing enqueued needs
-	// it.
-	oldest := 0
-	for i := range p.packs {
-		if p.packs[i].used < p.packs[oldest].used {
-			oldest = i
+	return d, nil
+}
+
+// addresses are the graph's tensors and where each lies: at the next of the pointers or, of a number
+// that the host passes, among the plan's values.
+func (p *plan) addresses(what string, pointers []drv.Ptr) (ids, addresses []int64, err error) {
+	next, values := 0, 0
+	for _, o := range p.graph.tensors {
+		ids = append(ids, o.uid)
+		if o.byValue {
+			if p.values == nil || values == maxValues {
+				return nil, nil, fmt.Errorf("cudnn: run %s: no value for %s", what, o.name)
+			}
+			addresses = append(addresses, int64(uintptr(unsafe.Pointer(&p.values[values]))))
+			values++
+			continue
 		}
+		if next == len(pointers) {
+			return nil, nil, fmt.Errorf("cudnn: run %s: got %d pointers, want one for %s too", what, len(pointers), o.name)
+		}
+		if err := checkPointer(pointers[next], o.aligned, o.name, p.name, p.graph.what); err != nil {
+			return nil, nil, err
+		}
+		addresses = append(addresses, int64(pointers[next]))
+		next++
 	}
-	err = h.destroy(p.packs[oldest].d)
-	p.packs[oldest] = k
-	return d, err
+	if next != len(pointers) {
+		return nil, nil, fmt.Errorf("cudnn: run %s: got %d pointers, want %d", what, len(pointers), next)
+	}
+	return ids, addresses, nil
 }

@@ -89,66 +89,102 @@ func (s *sample) operand(which int, i int64) float64 {
 
 // element is one element of the result, and the sum of the squares of its products.
 func (s *sample) element(at int64) (sum, square float64) {
-	c := s.c
-	p, q := c.OutSize()
-	add := func(a, b float64) { sum += a * b; square += a * a * b * b }
-	x := func(n, h, w, ch int) float64 {
-		return s.operand(0, ((int64(n)*int64(c.H)+int64(h))*int64(c.W)+int64(w))*int64(c.C)+int64(ch))
-	}
-	w := func(k, r, t, ch int) float64 {
-		return s.operand(1, ((int64(k)*int64(c.R)+int64(r))*int64(c.S)+int64(t))*int64(c.C)+int64(ch))
-	}
-	y := func(n, i, j, k int) float64 {
-		return s.operand(2, ((int64(n)*int64(p)+int64(i))*int64(q)+int64(j))*int64(c.K)+int64(k))
-	}
-	// split takes an element's place apart; the last extent is that of the channels.
-	split := func(b, d, e int) (int, int, int, int) {
-		return int(at / int64(e) / int64(d) / int64(b)), int(at / int64(e) / int64(d) % int64(b)), int(at / int64(e) % int64(d)), int(at % int64(e))
-	}
+	t := terms{sample: s}
+	t.p, t.q = s.c.OutSize()
 	switch s.op {
 	case Forward:
-		n, i, j, k := split(p, q, c.K)
-		for r := range c.R {
-			for t := range c.S {
-				h, v := i*c.Stride[0]-c.Pad[0]+r, j*c.Stride[1]-c.Pad[1]+t
-				if h < 0 || h >= c.H || v < 0 || v >= c.W {
-					continue
-				}
-				for ch := range c.C {
-					add(x(n, h, v, ch), w(k, r, t, ch))
-				}
-			}
-		}
+		t.addForward(at)
 	case BackwardData:
-		n, h, v, ch := split(c.H, c.W, c.C)
-		for r := range c.R {
-			for t := range c.S {
-				i, j := h+c.Pad[0]-r, v+c.Pad[1]-t
-				if i < 0 || j < 0 || i%c.Stride[0] != 0 || j%c.Stride[1] != 0 || i/c.Stride[0] >= p || j/c.Stride[1] >= q {
-					continue
-				}
-				for k := range c.K {
-					add(w(k, r, t, ch), y(n, i/c.Stride[0], j/c.Stride[1], k))
-				}
+		t.addBackwardData(at)
+	default:
+		t.addBackwardWeight(at)
+	}
+	return t.sum, t.square
+}
+
+// A terms adds up the products of one element of a result.
+type terms struct {
+	sample *sample
+
+	// p and q are the height and width of the output.
+	p, q int
+
+	sum, square float64
+}
+
+func (t *terms) add(a, b float64) {
+	t.sum += a * b
+	t.square += a * a * b * b
+}
+
+// x, w and y are elements of the operands.
+func (t *terms) x(n, h, w, ch int) float64 {
+	c := t.sample.c
+	return t.sample.operand(0, ((int64(n)*int64(c.H)+int64(h))*int64(c.W)+int64(w))*int64(c.C)+int64(ch))
+}
+
+func (t *terms) w(k, r, s, ch int) float64 {
+	c := t.sample.c
+	return t.sample.operand(1, ((int64(k)*int64(c.R)+int64(r))*int64(c.S)+int64(s))*int64(c.C)+int64(ch))
+}
+
+func (t *terms) y(n, i, j, k int) float64 {
+	return t.sample.operand(2, ((int64(n)*int64(t.p)+int64(i))*int64(t.q)+int64(j))*int64(t.sample.c.K)+int64(k))
+}
+
+// split takes an element's place apart; the last extent is that of the channels.
+func split(at int64, b, d, e int) (int, int, int, int) {
+	return int(at / int64(e) / int64(d) / int64(b)), int(at / int64(e) / int64(d) % int64(b)), int(at / int64(e) % int64(d)), int(at % int64(e))
+}
+
+func (t *terms) addForward(at int64) {
+	c := t.sample.c
+	n, i, j, k := split(at, t.p, t.q, c.K)
+	for r := range c.R {
+		for s := range c.S {
+			h, v := i*c.Stride[0]-c.Pad[0]+r, j*c.Stride[1]-c.Pad[1]+s
+			if h < 0 || h >= c.H || v < 0 || v >= c.W {
+				continue
+			}
+			for ch := range c.C {
+				t.add(t.x(n, h, v, ch), t.w(k, r, s, ch))
 			}
 		}
-	default:
-		k, r, t, ch := split(c.R, c.S, c.C)
-		for n := range c.N {
-			for i := range p {
-				h := i*c.Stride[0] - c.Pad[0] + r
-				if h < 0 || h >= c.H {
-					continue
-				}
-				for j := range q {
-					if v := j*c.Stride[1] - c.Pad[1] + t; v >= 0 && v < c.W {
-						add(x(n, h, v, ch), y(n, i, j, k))
-					}
+	}
+}
+
+func (t *terms) addBackwardData(at int64) {
+	c := t.sample.c
+	n, h, v, ch := split(at, c.H, c.W, c.C)
+	for r := range c.R {
+		for s := range c.S {
+			i, j := h+c.Pad[0]-r, v+c.Pad[1]-s
+			if i < 0 || j < 0 || i%c.Stride[0] != 0 || j%c.Stride[1] != 0 || i/c.Stride[0] >= t.p || j/c.Stride[1] >= t.q {
+				continue
+			}
+			for k := range c.K {
+				t.add(t.w(k, r, s, ch), t.y(n, i/c.Stride[0], j/c.Stride[1], k))
+			}
+		}
+	}
+}
+
+func (t *terms) addBackwardWeight(at int64) {
+	c := t.sample.c
+	k, r, s, ch := split(at, c.R, c.S, c.C)
+	for n := range c.N {
+		for i := range t.p {
+			h := i*c.Stride[0] - c.Pad[0] + r
+			if h < 0 || h >= c.H {
+				continue
+			}
+			for j := range t.q {
+				if v := j*c.Stride[1] - c.Pad[1] + s; v >= 0 && v < c.W {
+					t.add(t.x(n, h, v, ch), t.y(n, i, j, k))
 				}
 			}
 		}
 	}
-	return sum, square
 }
 
 // types and counts are those of x, w and y.
