@@ -135,8 +135,10 @@ func (s saturating) part(c *place, x float64) float64 {
 	return saturate(s.rate*math.Exp(0.6*c.rate+s.speed*c.speed), x)
 }
 
+// saturate grows from 0 at x = 0 to 1 at x = 1, the faster at first the larger the rate.
 func saturate(rate, x float64) float64 { return -math.Expm1(-rate*x) / -math.Expm1(-rate) }
 
+// sigmoid is the logistic function.
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // crossing has a rate from slow to slow·ratio: fast with a high learning rate, and where the end is

@@ -117,6 +117,7 @@ func (p *Problem) True(q tune.Params, step int) float64 {
 	return p.Chance + (c.final-p.Chance)*p.curve.part(&c, x)*begun
 }
 
+// square is x².
 func square(x float64) float64 { return x * x }
 
 // Final is the accuracy at the end, without noise. A training that diverges ends with chance.

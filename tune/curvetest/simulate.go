@@ -144,6 +144,7 @@ func Simulate(p Problem, s Search, cfg Config) (Outcome, error) {
 	return sim.outcome, nil
 }
 
+// run goes from event to event until the time is over.
 func (s *simulation) run() error {
 	budget := s.cfg.Trainings * s.problem.FullTraining()
 	for {
@@ -179,6 +180,7 @@ func (s *simulation) run() error {
 	return nil
 }
 
+// seconds is a number of seconds as a Duration.
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s * float64(time.Second))) }
 
 // start gives a free worker something to do, and says whether there was something.

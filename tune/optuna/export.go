@@ -28,6 +28,7 @@ func Export(name string, v tune.View) *File {
 	return f
 }
 
+// direction is Optuna's word for a mode.
 func direction(m tune.Mode) string {
 	if m == tune.Min {
 		return "minimize"
@@ -35,6 +36,7 @@ func direction(m tune.Mode) string {
 	return "maximize"
 }
 
+// exportTrial is a trial that has ended, or is paused.
 func exportTrial(v tune.View, t *tune.Trial) Trial {
 	x := Trial{Number: t.Number, State: pruned, Distributions: map[string]Distribution{}, Intermediate: map[int]Number{},
 		UserAttrs: map[string]any{}, SystemAttrs: map[string]any{}}
@@ -86,6 +88,7 @@ func exportTrial(v tune.View, t *tune.Trial) Trial {
 		excess = append(excess, Number(c.Excess(value)))
 	}
 	if excess != nil && ranked.Metrics != nil {
+		// Optuna takes a trial for feasible if none of these is above 0.
 		x.SystemAttrs["constraints"] = excess
 	}
 	return x

@@ -111,6 +111,7 @@ func Read(r io.Reader) (*File, error) {
 	return f, nil
 }
 
+// validate says what is wrong with a file that is JSON of the right form.
 func (f *File) validate() error {
 	if f.Version != Version {
 		return fmt.Errorf("version is %d, want %d", f.Version, Version)

@@ -117,6 +117,7 @@ func (a *ASHA) Validate() error {
 	return nil
 }
 
+// eta is Eta, or its default.
 func (a *ASHA) eta() float64 {
 	if a.Eta > 1 {
 		return a.Eta
@@ -215,6 +216,7 @@ func (a *ASHA) determinedRungs() bracket {
 	return b
 }
 
+// trial is what is remembered of a trial, which joins a bracket when it is first asked for.
 func (a *ASHA) trial(v tune.View, n int) *ashaTrial {
 	if a.trials == nil {
 		a.trials = make(map[int]*ashaTrial)

@@ -18,6 +18,7 @@ type Any []tune.Scheduler
 // Validate says what is wrong with the schedulers.
 func (a Any) Validate() error { return validateAll(a) }
 
+// validateAll says what is wrong with schedulers within another.
 func validateAll(all []tune.Scheduler) error {
 	for i, s := range all {
 		if s == nil {
@@ -50,6 +51,8 @@ func (a Any) Ended(v tune.View, trial int) {
 // Next implements tune.Scheduler.
 func (a Any) Next(v tune.View) tune.TrialChoice { return firstPick(a, v) }
 
+// firstPick is the first choice of a paused trial; without one a new trial may start, unless a
+// scheduler wants none.
 func firstPick(all []tune.Scheduler, v tune.View) tune.TrialChoice {
 	wait := tune.TrialChoice{}
 	for _, s := range all {

@@ -95,6 +95,7 @@ func extrapolate(c curve, horizon float64) outlook {
 // A fit has the sums that regression of y on (1, φ(t)) needs.
 type fit struct{ s0, s1, s2, t0, t1, yy, last, ph float64 }
 
+// newFit adds up the points of a curve, with values counted from last and phi at the horizon.
 func newFit(c curve, phi func(float64) float64, horizon, last float64) fit {
 	f := fit{last: last, ph: phi(horizon)}
 	for i, t := range c.step {

@@ -28,6 +28,7 @@ type Explore struct {
 	Custom func(p tune.Params, rng *rand.Rand) (tune.Params, error)
 }
 
+// validate says what is wrong with the fields.
 func (e *Explore) validate() error {
 	if e.Resample > 1 || e.Factors[0] < 0 || e.Factors[1] < 0 {
 		return fmt.Errorf("schedule: Explore: Resample %v, Factors %v: want at most 1, and numbers above 0", e.Resample, e.Factors)
@@ -87,6 +88,7 @@ func (e *Explore) From(space tune.Space, donor, fixed tune.Params, rng *rand.Ran
 	return out, describe(how), err
 }
 
+// describe joins what was changed, for the log.
 func describe(how []string) string {
 	if len(how) == 0 {
 		return "the same parameters"

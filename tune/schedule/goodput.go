@@ -106,6 +106,7 @@ func (g *Goodput) Validate() error {
 	return validate(g.Inner)
 }
 
+// config is the configuration of package allocate.
 func (g *Goodput) config() allocate.Config {
 	objective := allocate.Fair
 	if g.Completion {
@@ -209,6 +210,7 @@ func (g *Goodput) Allocate(v tune.View, s jobs.AllocationRequest) []jobs.Share {
 	return shares
 }
 
+// b2i is 1 for true and 0 for false.
 func b2i(b bool) int {
 	if b {
 		return 1
@@ -329,6 +331,7 @@ func least(p jobs.Placement, n int) allocate.Allocation {
 	return a
 }
 
+// allocation is a placement as package allocate has it.
 func allocation(p jobs.Placement) allocate.Allocation {
 	a := make(allocate.Allocation, len(p))
 	for _, x := range p {

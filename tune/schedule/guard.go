@@ -38,6 +38,7 @@ type Guard struct {
 // maxCurves bounds, within a factor of two, the curves that one is compared with.
 const maxCurves = 256
 
+// A cachedForecast is the forecast of a trial with so many reports.
 type cachedForecast struct {
 	reports  int
 	f        outlook

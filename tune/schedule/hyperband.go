@@ -63,6 +63,7 @@ func (h *Hyperband) Validate() error {
 	return err
 }
 
+// eta is Eta, or its default.
 func (h *Hyperband) eta() float64 {
 	if h.Eta > 1 {
 		return h.Eta
@@ -70,6 +71,7 @@ func (h *Hyperband) eta() float64 {
 	return 3
 }
 
+// setup makes the table by the view of the first call.
 func (h *Hyperband) setup(v tune.View) {
 	if h.of != nil {
 		return

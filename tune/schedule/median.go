@@ -62,6 +62,7 @@ func (m *runningMean) add(step int, score float64) float64 {
 	return m.at(step)
 }
 
+// last is the newest step; -1: there is none.
 func (m *runningMean) last() int {
 	if len(m.steps) == 0 {
 		return -1
@@ -139,6 +140,7 @@ func bestValue(v tune.View, t *tune.Trial) float64 {
 	return t.Reports[t.Best].Value
 }
 
+// minTrials is n, or zero where it is not set.
 func minTrials(n, zero int) int {
 	if n > 0 {
 		return n

@@ -81,6 +81,7 @@ func (p *PBT) Validate() error {
 // Log has all exploits so far, in order.
 func (p *PBT) Log() []Exploit { return slices.Clone(p.log) }
 
+// interval is Interval, or its default.
 func (p *PBT) interval() float64 {
 	switch {
 	case p.Interval > 0:
@@ -114,6 +115,7 @@ func (p *PBT) clock(r tune.Report) float64 {
 	return float64(r.Step)
 }
 
+// member is what is remembered of a trial.
 func (p *PBT) member(trial int) *member {
 	if p.trials == nil {
 		p.trials = make(map[int]*member)

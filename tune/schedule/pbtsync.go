@@ -48,6 +48,7 @@ func (p *PBT) synchronous(v tune.View, trial int, m *member, last tune.Report, r
 	return d
 }
 
+// sortedKeys are a map's keys in order: no decision may depend on the order of a map.
 func sortedKeys(m map[int]*member) []int {
 	var keys []int
 	for k := range m {

@@ -97,8 +97,10 @@ func (p *Predict) Validate() error {
 // best is how many of p.bests are the best.
 func (p *Predict) best() int { return cmp.Or(p.Best, max(1, int(predictBest*float64(len(p.bests))))) }
 
+// minTrials is MinTrials, or its default.
 func (p *Predict) minTrials() int { return cmp.Or(p.MinTrials, max(10, p.Best)) }
 
+// minStep is the step before which no trial is stopped.
 func (p *Predict) minStep(v tune.View) int {
 	switch {
 	case p.MinStep > 0:
@@ -109,6 +111,7 @@ func (p *Predict) minStep(v tune.View) int {
 	return (cmp.Or(p.MaxStep, p.longest) + 9) / 10
 }
 
+// probability is the chance below which a trial is stopped.
 func (p *Predict) probability() float64 { return cmp.Or(p.Probability, 0.1) }
 
 // Started implements tune.Scheduler: a trial that starts again has not ended.

@@ -64,6 +64,8 @@ type minimiser struct {
 	s, y []float64
 }
 
+// newMinimiser starts at a point with the unit matrix, which makes the first step go down the
+// gradient.
 func newMinimiser(f func(x, grad []float64) float64, start []float64) *minimiser {
 	n := len(start)
 	of := func() []float64 { return make([]float64, n) }

@@ -35,6 +35,7 @@ func Write(path string, write func(dir string) error, sync bool) (int64, error) 
 		}
 	}
 	if err == nil && sync {
+		// Only then is the folder's new name on the disk, too.
 		err = vfs.OS{}.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {

@@ -68,6 +68,7 @@ const (
 	underWay
 )
 
+// newJob is a job that has no replicas yet.
 func newJob(env Env, trial, attempt int, unit slots.Request, due func(cause string)) *Job {
 	return &Job{env: env, trial: trial, attempt: attempt, due: due, launcher: make(chan int, 1), wake: make(chan struct{}, 1), units: newUnits(env.Alloc, unit)}
 }

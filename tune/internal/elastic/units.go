@@ -21,6 +21,7 @@ type units struct {
 	freed chan struct{}
 }
 
+// newUnits holds none yet.
 func newUnits(alloc *slots.Allocator, unit slots.Request) units {
 	return units{holding: alloc.Open(), unit: unit, holders: make(map[*slots.Unit]int), freed: make(chan struct{})}
 }
@@ -40,6 +41,7 @@ func (u *units) used() jobs.Placement {
 	return placementOf(all)
 }
 
+// placementOf counts units by node.
 func placementOf(all []*slots.Unit) (p jobs.Placement) {
 	for _, x := range all {
 		p = p.Add(x.Node, 1)

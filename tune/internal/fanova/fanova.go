@@ -44,6 +44,7 @@ func Shares(inputs []Input, x [][]float64, y []float64, seed uint64) []float64 {
 			box[j] = interval{0, 1}
 		}
 		g.grow(sample, box)
+		// A tree that is constant says nothing about shares, and is left out.
 		total := g.variance()
 		if total <= 0 {
 			continue
@@ -59,6 +60,7 @@ func Shares(inputs []Input, x [][]float64, y []float64, seed uint64) []float64 {
 	return shares
 }
 
+// An interval is one side of a box.
 type interval struct{ low, high float64 }
 
 // A leaf is a box on which a tree is constant.

@@ -72,6 +72,7 @@ func AppendTexts(b []byte, key string, list []string) []byte {
 	return b
 }
 
+// hexDigits are the digits of escapes.
 const hexDigits = "0123456789abcdef"
 
 // AppendString writes a JSON string.

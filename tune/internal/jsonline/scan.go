@@ -142,6 +142,7 @@ func (d *Scanner) Number() float64 {
 		return math.Inf(-1)
 	}
 	s := d.While("0123456789+-.e")
+	// Of the many ways to write a float64 only the shortest is taken.
 	f, err := strconv.ParseFloat(string(s), 64)
 	if err != nil || string(strconv.AppendFloat(make([]byte, 0, 32), f, 'g', -1, 64)) != string(s) {
 		d.Fail("want a number")
@@ -178,6 +179,7 @@ func (d *Scanner) Name() string {
 	from := d.at
 	if d.err == nil && d.at < len(d.text) && d.text[d.at] == '"' {
 		for j := d.at + 1; j < len(d.text); j++ {
+			// A word without escapes is looked up by its bytes, and takes no memory.
 			if c := d.text[j]; c == '"' {
 				if s, ok := d.names[string(d.text[from+1:j])]; ok {
 					d.at = j + 1
@@ -213,6 +215,8 @@ func (d *Scanner) String() string {
 		d.at++
 		switch {
 		case c == '"':
+			// Writing it again is the whole check: another way to write the same text
+			// is refused.
 			if !utf8.Valid(s) || string(AppendString(nil, string(s))) != string(d.text[from:d.at]) {
 				d.Fail("want a string")
 			}

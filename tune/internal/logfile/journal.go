@@ -85,6 +85,7 @@ func (j *Journal) Wait(seq uint64) error {
 
 // flush writes and syncs the buffer. It releases j.mu meanwhile.
 func (j *Journal) flush() {
+	// Lines that come while this batch is written go into the next one.
 	batch, upTo, from := j.buf, j.taken, j.size
 	j.buf, j.writing = j.spare[:0], true
 	j.mu.Unlock()

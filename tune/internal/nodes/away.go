@@ -11,6 +11,7 @@ type awayHost struct {
 	why  error
 }
 
+// textOf names hosts with why each is away.
 func textOf(away []awayHost) string {
 	var all []string
 	for _, h := range away {

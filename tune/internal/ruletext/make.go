@@ -62,6 +62,7 @@ func Make[T any](m *Maker, text json.RawMessage) (made T, err error) {
 
 // make sets v to what Kinds.tree made of it.
 func (m *Maker) make(v reflect.Value, text json.RawMessage) error {
+	// A nil pointer in a list was written as null, and stays nil.
 	if string(text) == "null" {
 		return nil
 	}
@@ -71,6 +72,7 @@ func (m *Maker) make(v reflect.Value, text json.RawMessage) error {
 		v.SetFloat(x)
 		return err
 	case reflect.Pointer:
+		// A text does not tell a pointer from what it points to: the field's type does.
 		v.Set(reflect.New(v.Type().Elem()))
 		return m.make(v.Elem(), text)
 	case reflect.Interface:

@@ -58,6 +58,7 @@ func (k Kinds) tree(v reflect.Value, depth int) (any, error) {
 		if v.IsNil() {
 			return nil, nil
 		}
+		// A pointer is written as what it points to.
 		return k.tree(v.Elem(), depth+1)
 	case reflect.Interface:
 		if v.IsNil() || !slices.Contains(k, v.Type()) {

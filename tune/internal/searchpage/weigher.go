@@ -27,6 +27,7 @@ type weigher struct {
 	newest []page.SearchImportance
 }
 
+// A weighedTrial is what counts of a trial for the weights of parameters.
 type weighedTrial struct {
 	// score is larger the better the trial is; NaN: it has no value.
 	score     float64

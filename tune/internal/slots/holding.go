@@ -113,6 +113,7 @@ func (n *node) room(r Request) bool {
 	return !n.draining && (n.Slots == 0 || n.Slots-n.busy() >= r.Workers) && left(n.cpuOf) >= r.CPUs && left(n.gpuOf) >= r.GPUs
 }
 
+// giveBack takes a unit's processors, GPUs and slots from its holding.
 func (n *node) giveBack(g *Grant, u *Unit, r Request) {
 	if n.workers[g] -= r.Workers; n.workers[g] <= 0 {
 		delete(n.workers, g)

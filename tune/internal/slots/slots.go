@@ -38,8 +38,10 @@ type Request struct {
 	Hosts, Workers, CPUs, GPUs int
 }
 
+// negative says whether a number of the request is below 0.
 func (r Request) negative() bool { return r.Hosts < 0 || r.Workers < 0 || r.CPUs < 0 || r.GPUs < 0 }
 
+// String says for people what the request is for.
 func (r Request) String() string {
 	text := fmt.Sprintf("%s and %s", plural.Of(r.CPUs, "CPU"), plural.Of(r.GPUs, "GPU"))
 	if r.Workers > 1 {
@@ -67,6 +69,7 @@ type Grant struct {
 	lost chan struct{}
 	// gone is the name of the node.
 	gone string
+	// over says that all of it was given back.
 	over bool
 }
 
@@ -105,7 +108,8 @@ type Allocator struct {
 	// nodes are in the order in which they were added.
 	nodes []*node
 	// queue is served in its order: who came first is served first.
-	queue  []*waiting
+	queue []*waiting
+	// grants and holdings are those that were not released.
 	grants map[*Grant]bool
 
 	holdings map[*Holding]bool
@@ -272,6 +276,7 @@ func (a *Allocator) Fits(r Request) error {
 	return fmt.Errorf("slots: it needs %v, which does not fit: %s", r, a.describe())
 }
 
+// describe says for people what the nodes have. a.mu is held.
 func (a *Allocator) describe() string {
 	if len(a.nodes) == 0 {
 		return "there is no node"
@@ -361,12 +366,15 @@ func (a *Allocator) Usage() []Usage {
 	return all
 }
 
+// usage is what the node has and what of it is given out.
 func (n *node) usage() Usage {
 	return Usage{Name: n.Name, Slots: n.Slots, CPUs: len(n.CPUs), GPUs: len(n.GPUs),
 		UsedSlots: n.busy(), UsedCPUs: len(n.CPUs) - left(n.cpuOf), UsedGPUs: len(n.GPUs) - left(n.gpuOf), Leaving: n.draining, Aside: n.aside}
 }
 
-// serve gives to those who wait first for as long as there is enough.
+// serve gives to those who wait first for as long as there is enough. It stops at the first request
+// that has to wait, though a later one would fit: else small requests could keep a large one
+// waiting for ever. a.mu is held, as in all methods below.
 func (a *Allocator) serve() {
 	for len(a.queue) > 0 {
 		g := a.take(a.queue[0].request)
@@ -412,6 +420,7 @@ func (a *Allocator) take(r Request) *Grant {
 	return g
 }
 
+// b2i is 1 for true and 0 for false.
 func b2i(b bool) int {
 	if b {
 		return 1
@@ -419,6 +428,7 @@ func b2i(b bool) int {
 	return 0
 }
 
+// find is the node of a name, or nil.
 func (a *Allocator) find(name string) *node {
 	for _, n := range a.nodes {
 		if n.Name == name {
@@ -428,6 +438,7 @@ func (a *Allocator) find(name string) *node {
 	return nil
 }
 
+// names are the nodes for a message.
 func (a *Allocator) names() string {
 	var names []string
 	for _, n := range a.nodes {
@@ -479,6 +490,8 @@ func (n *node) busy() (workers int) {
 	return workers
 }
 
+// take gives a grant what it asks for, which the caller knows to be free: the first processors and
+// GPUs in the node's order.
 func (n *node) take(g *Grant, r Request) Part {
 	p := Part{Node: n.Name}
 	n.workers[g] = r.Workers

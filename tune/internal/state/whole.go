@@ -97,6 +97,8 @@ func Check(dir string, all bool) error {
 	return nil
 }
 
+// wholeIn says what the newest checkpoint in a folder lacks, of those that have a manifest. An
+// older one that lacks something loses its manifest: nobody is to go on from it.
 func wholeIn(dir string, all bool) error {
 	place := checkpoint.Folder(dir)
 	defer place.Close()

@@ -28,6 +28,7 @@ type clues struct {
 	misplaced string
 }
 
+// newClues looks for lines with the metric; "": for lines with any.
 func newClues(metric string) clues {
 	return clues{metric: metric, erred: make(map[lines.Source]*errorLines)}
 }

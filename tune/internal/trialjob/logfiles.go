@@ -17,6 +17,7 @@ type logFiles struct {
 	errs   []error
 }
 
+// newLogFiles opens no file yet.
 func newLogFiles(folder string) logFiles {
 	return logFiles{folder: folder, files: make(map[string]*os.File)}
 }
@@ -40,6 +41,7 @@ func (l *logFiles) write(name string, text []byte) {
 	}
 }
 
+// close closes those that were opened, and says what could not be written.
 func (l *logFiles) close() error {
 	for _, f := range l.files {
 		if err := f.Close(); err != nil {

@@ -51,6 +51,7 @@ type output struct {
 	clues   clues
 }
 
+// newOutput begins to read what a trial prints. close waits for the rest.
 func newOutput(cfg outputConfig) *output {
 	o := &output{cfg: cfg, files: newLogFiles(cfg.folder), clues: newClues(cfg.metric)}
 	if cfg.alone {
@@ -79,6 +80,7 @@ func newOutput(cfg outputConfig) *output {
 // launchMessages takes launch's standard error.
 type launchMessages struct{ o *output }
 
+// Write takes what launch itself has to say.
 func (m launchMessages) Write(p []byte) (int, error) {
 	m.o.mu.Lock()
 	defer m.o.mu.Unlock()

@@ -5,6 +5,7 @@ import "strings"
 // A tail keeps the last part of what is written to it.
 type tail struct{ b []byte }
 
+// Write keeps the newest tailBytes, and never fails.
 func (t *tail) Write(p []byte) (int, error) {
 	t.b = append(t.b, p...)
 	if over := len(t.b) - tailBytes; over > 0 {
@@ -13,6 +14,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// String is what was kept.
 func (t *tail) String() string { return string(t.b) }
 
 // lines are the lines of the tail, without their ends.

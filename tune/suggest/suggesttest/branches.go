@@ -70,6 +70,7 @@ type drawnBranch struct {
 	floor, height float64
 }
 
+// value is the function where the branch is taken.
 func (b *drawnBranch) value(p tune.Params) float64 {
 	sum := 0.0
 	for i, q := range b.params {

@@ -362,6 +362,7 @@ func tableOf(name string, n, k int, weight float64, one func(i, c int) float64, 
 	}}
 }
 
+// choicesAndReals has choices on which the best place of a real parameter depends.
 func choicesAndReals() Problem {
 	return Problem{Name: "choices and reals", Kind: Categorical, Space: tune.Space{
 		tune.Choice("activation", "relu", "tanh", "gelu", "elu", "swish"), tune.Choice("norm", "none", "batch", "layer"),
@@ -402,6 +403,7 @@ func network() Problem {
 	}}
 }
 
+// noisyBowl is a bowl with noise.
 func noisyBowl() Problem {
 	at := []float64{0.2, 0.7, 0.5, 0.4}
 	p := overReals("bowl with noise", Noisy, reals(4, 0, 1), 0, func(x []float64) float64 {
@@ -415,6 +417,7 @@ func noisyBowl() Problem {
 	return p
 }
 
+// noisyAckley is Ackley's function in three dims, with noise.
 func noisyAckley() Problem {
 	shift := []float64{1.2, -2.3, 3.1}
 	p := overReals("Ackley3 with noise", Noisy, reals(3, -8, 8), 0, func(x []float64) float64 { return ackleyAt(x, shift) })
@@ -422,6 +425,7 @@ func noisyAckley() Problem {
 	return p
 }
 
+// noisyEllipsoid is a bowl across its dims, steeper along one than along another, with noise.
 func noisyEllipsoid() Problem {
 	at := []float64{0.5, -0.3, 0.2, -0.6, 0.1}
 	p := overReals("ellipsoid with noise", Noisy, reals(5, -1, 1), 0, func(x []float64) float64 {

@@ -76,10 +76,16 @@ func Mixed() Problem {
 
 // The kinds of functions.
 const (
-	Smooth      = "smooth"      // one valley or a few
-	Rugged      = "rugged"      // many local minima
-	Branching   = "branching"   // some parameters depend on another
-	Logarithmic = "log"         // ranges of many orders of magnitude
-	Categorical = "categorical" // mostly choices and integers
-	Noisy       = "noisy"       // reports are the value and noise
+	// Smooth has one valley or a few.
+	Smooth = "smooth"
+	// Rugged has many local minima.
+	Rugged = "rugged"
+	// Branching has parameters that depend on another.
+	Branching = "branching"
+	// Logarithmic has ranges of many orders of magnitude.
+	Logarithmic = "log"
+	// Categorical has mostly choices and integers.
+	Categorical = "categorical"
+	// Noisy reports its value and noise.
+	Noisy = "noisy"
 )
