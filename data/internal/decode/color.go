@@ -24,18 +24,7 @@ func decodeRegistered(dst *transform.Image, encoded []byte, format string, chann
 	}
 	room(dst, w, h, channels)
 	if m, ok := m.(*image.Gray); ok {
-		for y := range h {
-			in := m.Pix[m.PixOffset(b.Min.X, b.Min.Y+y):][:w]
-			if channels == 1 {
-				copy(dst.Pix[y*w:], in)
-				continue
-			}
-			out := dst.Pix[y*w*3:][:w*3]
-			for x, v := range in {
-				p := out[x*3:][:3]
-				p[0], p[1], p[2] = v, v, v
-			}
-		}
+		fromGray(dst, m, channels)
 		return nil
 	}
 	rgb := dst
@@ -43,37 +32,59 @@ func decodeRegistered(dst *transform.Image, encoded []byte, format string, chann
 		rgb = new(transform.Image)
 		room(rgb, w, h, 3)
 	}
-	switch m := m.(type) {
-	case *image.YCbCr:
-		if format == "webp" {
-			fromLimited(rgb, m)
-			break
-		}
-		fromAny(rgb, m)
-	case *image.NYCbCrA:
-		if format == "webp" {
-			fromLimited(rgb, &m.YCbCr)
-			break
-		}
-		fromAny(rgb, m)
-	case *image.NRGBA:
-		fromFour(rgb, m.Pix, m.Stride)
-	case *image.RGBA:
-		if !m.Opaque() {
-			fromAny(rgb, m)
-			break
-		}
-		fromFour(rgb, m.Pix, m.Stride)
-	case *image.Paletted:
-		if err := fromPaletted(rgb, m); err != nil {
-			return err
-		}
-	default:
-		fromAny(rgb, m)
+	if err := toRGB(rgb, m, format); err != nil {
+		return err
 	}
 	if channels == 1 {
 		toGrey(dst.Pix, rgb.Pix)
 	}
+	return nil
+}
+
+// fromGray copies a grey image to one or three channels.
+func fromGray(dst *transform.Image, m *image.Gray, channels int) {
+	first := m.Bounds().Min
+	w := dst.Width
+	for y := range dst.Height {
+		in := m.Pix[m.PixOffset(first.X, first.Y+y):][:w]
+		if channels == 1 {
+			copy(dst.Pix[y*w:], in)
+			continue
+		}
+		out := dst.Pix[y*w*3:][:w*3]
+		for x, v := range in {
+			p := out[x*3:][:3]
+			p[0], p[1], p[2] = v, v, v
+		}
+	}
+}
+
+// toRGB copies an image with colours, by way of the fastest loop for its type. WebP's brightness is
+// of limited range, which the standard library does not say.
+func toRGB(rgb *transform.Image, m image.Image, format string) error {
+	switch m := m.(type) {
+	case *image.YCbCr:
+		if format == "webp" {
+			fromLimited(rgb, m)
+			return nil
+		}
+	case *image.NYCbCrA:
+		if format == "webp" {
+			fromLimited(rgb, &m.YCbCr)
+			return nil
+		}
+	case *image.NRGBA:
+		fromFour(rgb, m.Pix, m.Stride)
+		return nil
+	case *image.RGBA:
+		if m.Opaque() {
+			fromFour(rgb, m.Pix, m.Stride)
+			return nil
+		}
+	case *image.Paletted:
+		return fromPaletted(rgb, m)
+	}
+	fromAny(rgb, m)
 	return nil
 }
 

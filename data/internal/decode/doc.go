@@ -117,14 +117,11 @@ func decode(dst *transform.Image, encoded []byte, cfg Config, part func(width, h
 		defer jpegDecoders.Put(d)
 	}
 	format, size, err := inspect(encoded, d)
+	if err == nil {
+		err = checkSize(size, cfg.MaxPixels)
+	}
 	if err != nil {
 		return nil, failure(format, encoded, err)
-	}
-	if size.X < 1 || size.Y < 1 {
-		return nil, failure(format, encoded, fmt.Errorf("got %d×%d pixels, want at least 1×1", size.X, size.Y))
-	}
-	if size.Y > cfg.MaxPixels/size.X {
-		return nil, failure(format, encoded, fmt.Errorf("%w: got %d×%d, want at most %d in all", ErrTooLarge, size.X, size.Y, cfg.MaxPixels))
 	}
 	turned := 1
 	if cfg.Orient && format == "jpeg" {
@@ -138,16 +135,10 @@ func decode(dst *transform.Image, encoded []byte, cfg Config, part func(width, h
 		}
 		whole, part = r, nil
 	}
-	switch format {
-	case "jpeg":
+	if format == "jpeg" {
 		err = d.decode(dst, whole, cfg.Channels)
-	case "pgm", "ppm":
-		err = decodePNM(dst, encoded, cfg.Channels)
-	default:
-		err = decodeRegistered(dst, encoded, format, cfg.Channels)
-		if format == "png" && !bytes.Contains(encoded, []byte("IEND")) {
-			err = io.ErrUnexpectedEOF
-		}
+	} else {
+		err = decodeOther(dst, encoded, format, cfg.Channels)
 	}
 	if err != nil {
 		return nil, failure(format, encoded, err)
@@ -161,6 +152,31 @@ func decode(dst *transform.Image, encoded []byte, cfg Config, part func(width, h
 		cut(dst, r)
 	}
 	return dst, nil
+}
+
+// checkSize is an error if an image has no pixels, or more than most.
+func checkSize(size image.Point, most int) error {
+	if size.X < 1 || size.Y < 1 {
+		return fmt.Errorf("got %d×%d pixels, want at least 1×1", size.X, size.Y)
+	}
+	if size.Y > most/size.X {
+		return fmt.Errorf("%w: got %d×%d, want at most %d in all", ErrTooLarge, size.X, size.Y, most)
+	}
+	return nil
+}
+
+// decodeOther decodes a whole image that is no JPEG.
+func decodeOther(dst *transform.Image, encoded []byte, format string, channels int) error {
+	if format == "pgm" || format == "ppm" {
+		return decodePNM(dst, encoded, channels)
+	}
+	err := decodeRegistered(dst, encoded, format, channels)
+
+	// The standard library reads no further than the last pixel.
+	if format == "png" && !bytes.Contains(encoded, []byte("IEND")) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // cut leaves the part r of an image.

@@ -121,69 +121,101 @@ func (d *Decoder) lastRow() int {
 	return last
 }
 
+// A scanParts is the components of a scan, and their planes.
+type scanParts struct {
+	n      int
+	chosen [4]*component
+	planes [4]*Plane
+}
+
+func (p *scanParts) components() []*component { return p.chosen[:p.n] }
+
 // scan reads one scan. It is done if nothing of the image is needed any more.
 func (d *Decoder) scan(head []byte) (done bool, err error) {
-	n := 0
+	parts, err := d.scanParts(head)
+	if err == nil {
+		err = d.scanRange(head[1+2*parts.n:], parts.n)
+	}
+	if err == nil {
+		err = d.checkTables(parts.components())
+	}
+	if err != nil {
+		return false, err
+	}
+	d.in.begin(d.in.p)
+
+	// A sequential image of one scan may end at the last row that is needed, if it has its end.
+	early := !d.Progressive && parts.n == len(d.components) && bytes.LastIndex(d.in.data, []byte{0xff, markerEOI}) >= d.in.p
+	rows := d.mcusHigh
+	if early {
+		rows = d.lastRow() + 1
+	}
+	if parts.n == 1 {
+		err = d.scanAlone(parts.chosen[0], parts.planes[0], early)
+	} else {
+		err = d.scanTogether(parts.components(), parts.planes[:parts.n], rows)
+	}
+	return early && err == nil, err
+}
+
+// scanParts reads which components a scan has, and which Huffman tables each of them uses.
+func (d *Decoder) scanParts(head []byte) (parts scanParts, err error) {
 	if len(head) > 0 {
-		n = int(head[0])
+		parts.n = int(head[0])
 	}
-	if n < 1 || n > len(d.components) || len(head) != 4+2*n {
-		return false, d.damaged("got the head of a scan of %d bytes and %d components", len(head), n)
+	if parts.n < 1 || parts.n > len(d.components) || len(head) != 4+2*parts.n {
+		return parts, d.damaged("got the head of a scan of %d bytes and %d components", len(head), parts.n)
 	}
-	var chosen [4]*component
-	var planes [4]*Plane
-	for i := range n {
+	for i := range parts.n {
 		id, tables := int(head[1+2*i]), head[2+2*i]
 		for j := range d.components {
 			if d.components[j].id == id {
-				chosen[i], planes[i] = &d.components[j], &d.Planes[j]
+				parts.chosen[i], parts.planes[i] = &d.components[j], &d.Planes[j]
 			}
 		}
-		c := chosen[i]
+		c := parts.chosen[i]
 		if c == nil {
-			return false, d.damaged("got a scan of component %d, which the frame does not have", id)
+			return parts, d.damaged("got a scan of component %d, which the frame does not have", id)
 		}
-		for _, other := range chosen[:i] {
+		for _, other := range parts.chosen[:i] {
 			if other == c {
-				return false, d.damaged("a scan has component %d twice", id)
+				return parts, d.damaged("a scan has component %d twice", id)
 			}
 		}
 		c.dc, c.ac = int(tables>>4), int(tables&15)
 		if c.dc > 3 || c.ac > 3 {
-			return false, d.damaged("got Huffman tables %d and %d, want 0 to 3", c.dc, c.ac)
+			return parts, d.damaged("got Huffman tables %d and %d, want 0 to 3", c.dc, c.ac)
 		}
 	}
-	s := head[1+2*n:]
+	return parts, nil
+}
+
+// scanRange reads which coefficients, and which of their bits, a scan of n components has. A
+// sequential image always has all of them.
+func (d *Decoder) scanRange(s []byte, n int) error {
 	d.spectralStart, d.spectralEnd, d.approxHigh, d.approxLow = int(s[0]), int(s[1]), uint(s[2]>>4), uint(s[2]&15)
 	if !d.Progressive {
 		d.spectralStart, d.spectralEnd, d.approxHigh, d.approxLow = 0, 63, 0, 0
 	} else if d.spectralStart > d.spectralEnd || d.spectralEnd > 63 || d.spectralStart == 0 && d.spectralEnd != 0 ||
 		d.spectralStart > 0 && n > 1 || d.approxLow > 13 || d.approxHigh != 0 && d.approxHigh != d.approxLow+1 {
-		return false, d.damaged("got a scan of coefficients %d to %d at bits %d to %d", s[0], s[1], d.approxHigh, d.approxLow)
+		return d.damaged("got a scan of coefficients %d to %d at bits %d to %d", s[0], s[1], d.approxHigh, d.approxLow)
 	}
-	for _, c := range chosen[:n] {
+	return nil
+}
+
+// checkTables is an error if a table is missing that the scan's components need.
+func (d *Decoder) checkTables(components []*component) error {
+	for _, c := range components {
 		c.scanned = c.scanned || d.spectralStart == 0
 		needDC, needAC := d.spectralStart == 0 && d.approxHigh == 0, d.spectralEnd > 0
 		if needDC && !d.tables[0][c.dc].there || needAC && !d.tables[1][c.ac].there {
-			return false, d.damaged("Huffman tables %d and %d of component %d are not there", c.dc, c.ac, c.id)
+			return d.damaged("Huffman tables %d and %d of component %d are not there", c.dc, c.ac, c.id)
 		}
 		if !d.Progressive && !d.haveQuant[c.quant] {
-			return false, d.damaged("quantization table %d of component %d is not there", c.quant, c.id)
+			return d.damaged("quantization table %d of component %d is not there", c.quant, c.id)
 		}
 	}
-	d.in.begin(d.in.p)
-	// A sequential image of one scan may end at the last row that is needed, if it has its end.
-	early := !d.Progressive && n == len(d.components) && bytes.LastIndex(d.in.data, []byte{0xff, markerEOI}) >= d.in.p
-	rows := d.mcusHigh
-	if early {
-		rows = d.lastRow() + 1
-	}
-	if n == 1 {
-		err = d.scanAlone(chosen[0], planes[0], early)
-	} else {
-		err = d.scanTogether(chosen[:n], planes[:n], rows)
-	}
-	return early && err == nil, err
+	return nil
 }
 
 // A restarter counts MCUs until the next restart.

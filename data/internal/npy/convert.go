@@ -56,76 +56,102 @@ func isFloat[T Number]() bool {
 // convert fills dst from little-endian numbers of type t. It returns the place of the first that T
 // cannot hold; -1: none.
 func convert[T Number](dst []T, raw []byte, t DType) int {
-	switch t {
-	case DType{Bool, 1}:
+	switch t.Kind {
+	case Bool:
 		for i := range dst {
 			dst[i] = 0
 			if raw[i] != 0 {
 				dst[i] = 1
 			}
 		}
-	case DType{Uint, 1}:
+	case Uint:
+		return convertUint(dst, raw, t.Size)
+	case Int:
+		return convertInt(dst, raw, t.Size)
+	case Float:
+		convertFloat(dst, raw, t.Size)
+	}
+	return -1
+}
+
+// convertUint is convert for unsigned integers of size bytes.
+func convertUint[T Number](dst []T, raw []byte, size int) int {
+	switch size {
+	case 1:
 		for i := range dst {
 			if !put(dst, i, raw[i]) {
 				return i
 			}
 		}
-	case DType{Uint, 2}:
+	case 2:
 		for i := range dst {
 			if !put(dst, i, binary.LittleEndian.Uint16(raw[2*i:])) {
 				return i
 			}
 		}
-	case DType{Uint, 4}:
+	case 4:
 		for i := range dst {
 			if !put(dst, i, binary.LittleEndian.Uint32(raw[4*i:])) {
 				return i
 			}
 		}
-	case DType{Uint, 8}:
+	case 8:
 		for i := range dst {
 			if !put(dst, i, binary.LittleEndian.Uint64(raw[8*i:])) {
 				return i
 			}
 		}
-	case DType{Int, 1}:
+	}
+	return -1
+}
+
+// convertInt is convert for signed integers of size bytes.
+func convertInt[T Number](dst []T, raw []byte, size int) int {
+	switch size {
+	case 1:
 		for i := range dst {
 			if !put(dst, i, int8(raw[i])) {
 				return i
 			}
 		}
-	case DType{Int, 2}:
+	case 2:
 		for i := range dst {
 			if !put(dst, i, int16(binary.LittleEndian.Uint16(raw[2*i:]))) {
 				return i
 			}
 		}
-	case DType{Int, 4}:
+	case 4:
 		for i := range dst {
 			if !put(dst, i, int32(binary.LittleEndian.Uint32(raw[4*i:]))) {
 				return i
 			}
 		}
-	case DType{Int, 8}:
+	case 8:
 		for i := range dst {
 			if !put(dst, i, int64(binary.LittleEndian.Uint64(raw[8*i:]))) {
 				return i
 			}
 		}
-	case DType{Float, 2}:
+	}
+	return -1
+}
+
+// convertFloat is convert for floats of size bytes, any of which T holds, rounded.
+func convertFloat[T Number](dst []T, raw []byte, size int) {
+	switch size {
+	case 2:
 		for i := range dst {
 			dst[i] = T(half(binary.LittleEndian.Uint16(raw[2*i:])))
 		}
-	case DType{Float, 4}:
+	case 4:
 		for i := range dst {
 			dst[i] = T(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
 		}
-	case DType{Float, 8}:
+	case 8:
 		for i := range dst {
 			dst[i] = T(math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:])))
 		}
 	}
-	return -1
 }
 
 // put stores an integer and reports whether T can hold it; a float can hold any, rounded.

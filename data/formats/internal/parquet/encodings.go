@@ -98,66 +98,88 @@ func unpack(dst []uint32, src []byte, width int) {
 // deltaNumbers reads numbers as differences, packed in blocks of their own widths, as many as fit
 // into dst, and returns what follows them.
 func deltaNumbers(dst []uint64, src []byte) (rest []byte, err error) {
-	number := func() uint64 {
-		v, n := binary.Uvarint(src)
-		if n <= 0 {
-			err = errShort
-			return 0
-		}
-		src = src[n:]
-		return v
-	}
-	signed := func() uint64 {
-		v := number()
-		return v>>1 ^ -(v & 1)
-	}
-	block, parts, total, value := number(), number(), number(), signed()
+	d := &deltas{src: src}
+	block, parts, total := d.number(), d.number(), d.number()
+	d.value = d.signed()
 	switch {
-	case err != nil:
-		return nil, err
+	case d.err != nil:
+		return nil, d.err
 	case total != uint64(len(dst)):
 		return nil, fmt.Errorf("it has %d numbers, want %d", total, len(dst))
 	case parts == 0 || parts > 1<<16 || block > 1<<24 || block%parts != 0 || block/parts%8 != 0 || block == 0:
 		return nil, fmt.Errorf("its blocks have %d numbers in %d parts", block, parts)
 	}
 	if len(dst) == 0 {
-		return src, nil
+		return d.src, nil
 	}
-	dst[0], dst = value, dst[1:]
+	dst[0], dst = d.value, dst[1:]
 	each := int(block / parts)
 	for len(dst) > 0 {
-		least := signed()
-		if err != nil {
-			return nil, err
+		least := d.signed()
+		if d.err != nil {
+			return nil, d.err
 		}
-		if uint64(len(src)) < parts {
+		if uint64(len(d.src)) < parts {
 			return nil, errShort
 		}
-		widths := src[:parts]
-		src = src[parts:]
+		widths := d.src[:parts]
+		d.src = d.src[parts:]
 		for _, w := range widths {
 			if len(dst) == 0 {
 				break
 			}
-			width := int(w)
-			if width > 64 {
-				return nil, fmt.Errorf("its numbers have %d bits, want at most 64", width)
-			}
 			n := min(each, len(dst))
-			if size := width * each / 8; len(src) < size {
-				if len(src) < (width*n+7)/8 {
-					return nil, errShort
-				}
-				unpackDeltas(dst[:n], src, width, least, &value)
-				src = nil
-			} else {
-				unpackDeltas(dst[:n], src, width, least, &value)
-				src = src[size:]
+			if err := d.part(dst[:n], int(w), each, least); err != nil {
+				return nil, err
 			}
 			dst = dst[n:]
 		}
 	}
-	return src, nil
+	return d.src, nil
+}
+
+// A deltas reads numbers that are packed as differences.
+type deltas struct {
+	// src is what is left.
+	src []byte
+
+	// value is the last number.
+	value uint64
+
+	err error
+}
+
+// number reads a number of as many bytes as it needs, and signed one with a sign.
+func (d *deltas) number() uint64 {
+	v, n := binary.Uvarint(d.src)
+	if n <= 0 {
+		d.err = errShort
+		return 0
+	}
+	d.src = d.src[n:]
+	return v
+}
+
+func (d *deltas) signed() uint64 {
+	v := d.number()
+	return v>>1 ^ -(v & 1)
+}
+
+// part reads a part of a block, of each numbers of so many bits. The last part may be cut off
+// behind the numbers of dst.
+func (d *deltas) part(dst []uint64, width, each int, least uint64) error {
+	if width > 64 {
+		return fmt.Errorf("its numbers have %d bits, want at most 64", width)
+	}
+	size := width * each / 8
+	if len(d.src) < size {
+		if size = len(d.src); size < (width*len(dst)+7)/8 {
+			return errShort
+		}
+	}
+	unpackDeltas(dst, d.src, width, least, &d.value)
+	d.src = d.src[size:]
+	return nil
 }
 
 // unpackDeltas adds up differences of so many bits and the least one.

@@ -294,6 +294,7 @@ type pageHeader struct {
 	hasCRC                   bool
 	values, encoding         int
 	levelEncoding            int
+
 	// levels and repeats are the bytes of levels before the values of a page of version 2,
 	// which are plain if compressedValues is false.
 	levels, repeats  int
@@ -307,6 +308,42 @@ const (
 	pageDictionary = 2
 	pageDataV2     = 3
 )
+
+// takeValues takes a field of what a page of version 1, or a dictionary, says of its values.
+func (h *pageHeader) takeValues(t *thrift, id int, kind byte) {
+	switch id {
+	case 1:
+		h.values = t.int32(kind)
+	case 2:
+		h.encoding = t.int32(kind)
+	case 3:
+		// A dictionary says whether it is sorted.
+		if kind == kindTrue || kind == kindFalse {
+			return
+		}
+		h.levelEncoding = t.int32(kind)
+	default:
+		t.skip(kind)
+	}
+}
+
+// takeValuesV2 takes a field of what a page of version 2 says of its values.
+func (h *pageHeader) takeValuesV2(t *thrift, id int, kind byte) {
+	switch id {
+	case 1:
+		h.values = t.int32(kind)
+	case 4:
+		h.encoding = t.int32(kind)
+	case 5:
+		h.levels = t.int32(kind)
+	case 6:
+		h.repeats = t.int32(kind)
+	case 7:
+		h.compressedValues = t.bool(kind)
+	default:
+		t.skip(kind)
+	}
+}
 
 // parsePageHeader reads the header of a page, and says how long it is.
 func parsePageHeader(b []byte) (h pageHeader, n int, err error) {
@@ -323,39 +360,9 @@ func parsePageHeader(b []byte) (h pageHeader, n int, err error) {
 		case 4:
 			h.crc, h.hasCRC = uint32(t.int32(kind)), true
 		case 5, 7:
-			t.object(kind, func(id int, kind byte) {
-				switch id {
-				case 1:
-					h.values = t.int32(kind)
-				case 2:
-					h.encoding = t.int32(kind)
-				case 3:
-					// A dictionary says whether it is sorted.
-					if kind == kindTrue || kind == kindFalse {
-						return
-					}
-					h.levelEncoding = t.int32(kind)
-				default:
-					t.skip(kind)
-				}
-			})
+			t.object(kind, func(id int, kind byte) { h.takeValues(t, id, kind) })
 		case 8:
-			t.object(kind, func(id int, kind byte) {
-				switch id {
-				case 1:
-					h.values = t.int32(kind)
-				case 4:
-					h.encoding = t.int32(kind)
-				case 5:
-					h.levels = t.int32(kind)
-				case 6:
-					h.repeats = t.int32(kind)
-				case 7:
-					h.compressedValues = t.bool(kind)
-				default:
-					t.skip(kind)
-				}
-			})
+			t.object(kind, func(id int, kind byte) { h.takeValuesV2(t, id, kind) })
 		default:
 			t.skip(kind)
 		}

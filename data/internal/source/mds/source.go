@@ -67,7 +67,9 @@ type shard struct {
 	object objects.Info
 
 	zipped bool
-	first  int // number of its first example
+
+	// first is the number of its first example.
+	first int
 
 	// offsets are those of the samples, and the end of the last; nil: the file is zipped.
 	offsets []uint32
@@ -90,6 +92,26 @@ func Open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 
 func open(ctx context.Context, store objects.Store, cfg Config) (*Source, error) {
 	name := path.Join(cfg.Folder, IndexName)
+	infos, err := readIndex(ctx, store, name)
+	if err != nil {
+		return nil, err
+	}
+	s := &Source{store: store, shards: make([]shard, len(infos)), classes: cfg.Classes, whole: newWholeShards(cmp.Or(cfg.MemoryBytes, 512<<20))}
+	for k := range infos {
+		if err := s.describe(k, infos[k], cfg); err != nil {
+			return nil, fmt.Errorf("%s: shard %d: %w", name, k, err)
+		}
+	}
+	if err := s.openShards(ctx, cfg); err != nil {
+		return nil, err
+	}
+	s.fingerprint = s.sum()
+	s.findBlocks()
+	return s, nil
+}
+
+// readIndex reads index.json.
+func readIndex(ctx context.Context, store objects.Store, name string) ([]shardInfo, error) {
 	info, err := store.Stat(ctx, name)
 	if err != nil {
 		return nil, err
@@ -107,51 +129,60 @@ func open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s := &Source{store: store, shards: make([]shard, len(infos)), classes: cfg.Classes, whole: newWholeShards(cmp.Or(cfg.MemoryBytes, 512<<20))}
-	var names []string
-	for k := range infos {
-		if infos[k].Zip != nil {
-			names = append(names, path.Join(cfg.Folder, infos[k].Zip.Basename))
-		} else {
-			names = append(names, path.Join(cfg.Folder, infos[k].Raw.Basename))
-		}
+	return infos, nil
+}
+
+// describe takes what the index says of shard k. Those before it have been described.
+func (s *Source) describe(k int, info shardInfo, cfg Config) (err error) {
+	sh := &s.shards[k]
+	sh.info, sh.columns = info, info.columns()
+	if sh.image, err = findImage(sh.columns, cfg.Image); err != nil {
+		return err
 	}
-	known := shards.Known(ctx, store, names)
+	if sh.label, err = findLabel(sh.columns, cfg.Label); err != nil {
+		return err
+	}
+	if k > 0 {
+		sh.first = s.shards[k-1].first + int(s.shards[k-1].info.Samples)
+	}
+	return nil
+}
+
+// openShards opens the files of the shards, some at a time.
+func (s *Source) openShards(ctx context.Context, cfg Config) error {
+	var names []string
+	for k := range s.shards {
+		f := s.shards[k].info.Raw
+		if zip := s.shards[k].info.Zip; zip != nil {
+			f = zip
+		}
+		names = append(names, path.Join(cfg.Folder, f.Basename))
+	}
+	known := shards.Known(ctx, s.store, names)
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(cmp.Or(max(0, cfg.Parallel), 16))
-	for k := range infos {
-		sh := &s.shards[k]
-		sh.info, sh.columns = infos[k], infos[k].columns()
-		if sh.image, err = findImage(sh.columns, cfg.Image); err != nil {
-			return nil, fmt.Errorf("%s: shard %d: %w", name, k, err)
-		}
-		if sh.label, err = findLabel(sh.columns, cfg.Label); err != nil {
-			return nil, fmt.Errorf("%s: shard %d: %w", name, k, err)
-		}
-		if k > 0 {
-			sh.first = s.shards[k-1].first + int(s.shards[k-1].info.Samples)
-		}
+	for k := range s.shards {
 		g.Go(func() error {
-			if err := sh.open(gctx, store, cfg.Folder, known); err != nil {
+			if err := s.shards[k].open(gctx, s.store, cfg.Folder, known); err != nil {
 				return fmt.Errorf("shard %d: %w", k, err)
 			}
 			return nil
 		})
 	}
-	if err := g.Wait(); err != nil {
-		return nil, err
-	}
-	s.fingerprint = s.sum()
+	return g.Wait()
+}
+
+// findBlocks lists the shards whose samples are cheap together: compressed ones, and on a store
+// that is not local all.
+func (s *Source) findBlocks() {
 	for k := range s.shards {
-		// Samples of a compressed shard are cheap together everywhere.
-		if sh := &s.shards[k]; sh.info.Samples > 0 && (sh.zipped || !sidecar.Local(store)) {
+		if sh := &s.shards[k]; sh.info.Samples > 0 && (sh.zipped || !sidecar.Local(s.store)) {
 			s.blocks = append(s.blocks, sh.first)
 		}
 	}
 	if len(s.blocks) > 0 && s.blocks[0] != 0 {
 		s.blocks = append([]int{0}, s.blocks...)
 	}
-	return s, nil
 }
 
 // open finds the file of a shard, and reads its table if it is not compressed.

@@ -141,21 +141,31 @@ func (f Format) concurrent(t *testing.T) {
 			rng := rand.New(rand.NewPCG(7, uint64(reader)))
 			var buf []byte
 			for range 3 {
-				for _, i := range rng.Perm(len(want)) {
-					got, err := src.Read(t.Context(), i, buf)
-					if err == nil {
-						err = same(got, want[i])
-					}
-					if err != nil {
-						t.Errorf("reader %d, example %d: %v", reader, i, err)
-						return
-					}
-					buf = got.Image
+				var err error
+				if buf, err = readAll(t.Context(), src, want, rng.Perm(len(want)), buf); err != nil {
+					t.Errorf("reader %d, %v", reader, err)
+					return
 				}
 			}
 		})
 	}
 	wg.Wait()
+}
+
+// readAll reads examples in some order, by way of buf, and returns the buffer that the last one is
+// in.
+func readAll(ctx context.Context, src source.Source, want []source.Example, order []int, buf []byte) ([]byte, error) {
+	for _, i := range order {
+		got, err := src.Read(ctx, i, buf)
+		if err == nil {
+			err = same(got, want[i])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("example %d: %w", i, err)
+		}
+		buf = got.Image
+	}
+	return buf, nil
 }
 
 func (f Format) outOfRange(t *testing.T) {

@@ -45,53 +45,14 @@ func open(ctx context.Context, store objects.Store, object objects.Info, cfg tab
 		return nil, err
 	}
 	first := scanner{limits: most, name: s.name, quotes: s.quotes}
-
-	// Some programs begin a file of UTF-8 so.
-	if bytes.HasPrefix(head, []byte("\ufeff")) {
-		first.at.offset = int64(len("\ufeff"))
-		first.begin, first.block = first.at, first.at
-		head = head[len("\ufeff"):]
-	}
-	names := cfg.Names
-	record, lines := cut(head, s.quotes)
-	for len(record) > 0 && len(trim(record)) == 0 { // empty lines
-		head = head[len(record):]
-		first.at.offset += int64(len(record))
-		first.at.line += int64(lines)
-		record, lines = cut(head, s.quotes)
-	}
-	fields, err := s.fields(trim(record))
+	names, rest, err := s.names(&first, head, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("%s: line %d, byte %d: %w", s.name, first.at.line+1, first.at.offset, err)
+		return nil, err
 	}
-	switch {
-	case len(record) == 0:
-		return nil, fmt.Errorf("%s: byte %d: has no rows; the file is cut short: fetch it again", s.name, first.at.offset)
-	case len(names) > 0:
-		if len(names) != len(fields) {
-			return nil, fmt.Errorf("%s: line %d, byte %d: got %d columns, want the %d that were named", s.name, first.at.line+1, first.at.offset, len(fields), len(names))
-		}
-	case cfg.NoHeader:
-		for c := range fields {
-			names = append(names, "c"+strconv.Itoa(c))
-		}
-	default:
-		names = fields
-		first.header = bytes.Clone(trim(record))
-		first.at.offset += int64(len(record))
-		first.at.line += int64(lines)
-		head = head[len(record):]
+	if err := s.setColumns(names, cfg); err != nil {
+		return nil, err
 	}
-	first.begin, first.block = first.at, first.at
-	seen := make(map[string]bool)
-	for c, n := range names {
-		if seen[n] {
-			return nil, fmt.Errorf("%s: column %d has the name %q of another column", s.name, c+1, n)
-		}
-		seen[n] = true
-		s.columns = append(s.columns, table.Column{Name: n, Kind: cfg.Kinds[n], Nullable: true})
-	}
-	s.infer(head)
+	s.infer(rest)
 	if err := s.makeIndex(ctx, &first, cfg); err != nil {
 		return nil, err
 	}
@@ -104,6 +65,61 @@ func open(ctx context.Context, store objects.Store, object objects.Info, cfg tab
 	}
 	s.print = table.Digest(s.name, fmt.Sprint(object.Size, rows, len(s.columns), s.quotes, s.delimiter), string(s.index.encode("")))
 	return s, nil
+}
+
+// names are those of the columns: configured, numbered, or those of the header, behind which first
+// then begins. rest is what follows of the head of the file.
+func (s *source) names(first *scanner, head []byte, cfg table.Config) (names []string, rest []byte, err error) {
+	// Some programs begin a file of UTF-8 so.
+	if bytes.HasPrefix(head, []byte("\ufeff")) {
+		first.at.offset = int64(len("\ufeff"))
+		head = head[len("\ufeff"):]
+	}
+	skip := func(record []byte, lines int) {
+		head = head[len(record):]
+		first.at.offset += int64(len(record))
+		first.at.line += int64(lines)
+	}
+	record, lines := cut(head, s.quotes)
+	for len(record) > 0 && len(trim(record)) == 0 {
+		skip(record, lines)
+		record, lines = cut(head, s.quotes)
+	}
+	fields, err := s.fields(trim(record))
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: line %d, byte %d: %w", s.name, first.at.line+1, first.at.offset, err)
+	}
+	switch {
+	case len(record) == 0:
+		return nil, nil, fmt.Errorf("%s: byte %d: has no rows; the file is cut short: fetch it again", s.name, first.at.offset)
+	case len(cfg.Names) > 0:
+		if names = cfg.Names; len(names) != len(fields) {
+			return nil, nil, fmt.Errorf("%s: line %d, byte %d: got %d columns, want the %d that were named", s.name, first.at.line+1, first.at.offset, len(fields), len(names))
+		}
+	case cfg.NoHeader:
+		for c := range fields {
+			names = append(names, "c"+strconv.Itoa(c))
+		}
+	default:
+		names = fields
+		first.header = bytes.Clone(trim(record))
+		skip(record, lines)
+	}
+	first.begin, first.block = first.at, first.at
+	return names, head, nil
+}
+
+// setColumns makes a column of each name. Two cannot have the same.
+func (s *source) setColumns(names []string, cfg table.Config) error {
+	seen := make(map[string]bool)
+	for c, n := range names {
+		if seen[n] {
+			return fmt.Errorf("%s: column %d has the name %q of another column", s.name, c+1, n)
+		}
+		seen[n] = true
+		s.columns = append(s.columns, table.Column{Name: n, Kind: cfg.Kinds[n], Nullable: true})
+	}
+	return nil
 }
 
 // head reads the beginning of the file.
