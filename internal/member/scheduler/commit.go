@@ -81,10 +81,10 @@ func (m *membership) fleetCommitted(gone, enter []*node) {
 			m.fleet.endAs(p, control.GoalEnd, leaveTime, control.FateRemoved, "had to be stopped", "")
 		}
 	}
-	m.follow()
+	m.fleet.follow(&m.roster, m.job.running())
 	if m.scale.newest.Number > 0 {
 		for _, n := range enter {
-			m.listMembers(n.Host)
+			m.sites.listMembers(&m.fleet, n.Host)
 		}
 	}
 }

@@ -50,6 +50,27 @@ type departure struct {
 // the journal: the launcher reports its notices again.
 type departures struct{ list []*departure }
 
+// departureEnv is what departures need of the job: its machines, and what the membership does for
+// them.
+type departureEnv struct {
+	set     *Settings
+	job     *jobState
+	hosts   *hostTable
+	servers *serverTable
+	sites   *sites
+	fleet   *fleet
+
+	// removeHost asks the workers on a host to leave. It returns why that is not possible.
+	removeHost func(host string) (refusal string)
+	// removeServer removes a server. It returns why that is not possible, and whether it may be a
+	// moment later.
+	removeServer func(rank int) (refusal string, again bool)
+	// addServer wants one more server on a host. It returns why that is not possible.
+	addServer func(host string) (rank uint32, refusal string)
+	// beginStop stops the job with a checkpoint.
+	beginStop func(reason string)
+}
+
 // A departureStage is how far a departure has come.
 type departureStage uint8
 
@@ -59,27 +80,27 @@ const (
 	departureOver                        // nothing of the job depends on the host any more
 )
 
-// observeDepartures takes the notices of a report. A host that the report does not have is gone.
-func (m *membership) observeDepartures(out *output, all []control.ObservedHost) {
-	m.departures.list = slices.DeleteFunc(m.departures.list, func(d *departure) bool {
+// observe takes the notices of a report. A host that the report does not have is gone.
+func (l *departures) observe(out *output, env departureEnv, all []control.ObservedHost) {
+	l.list = slices.DeleteFunc(l.list, func(d *departure) bool {
 		return !slices.ContainsFunc(all, func(x control.ObservedHost) bool { return x.Host == d.host })
 	})
 	for _, x := range all {
-		i := slices.IndexFunc(m.departures.list, func(d *departure) bool { return d.host == x.Host })
+		i := slices.IndexFunc(l.list, func(d *departure) bool { return d.host == x.Host })
 		switch {
 		case i < 0 && x.Notice != nil:
 			why := "host " + x.Host + " is being taken away" + because(x.Notice.Text)
 			d := &departure{host: x.Host, connection: x.Connection, why: why, added: -1}
-			m.departures.list = append(m.departures.list, d)
+			l.list = append(l.list, d)
 			d.notice(x.Notice, out.now)
 		case i < 0:
-		case x.Notice != nil && m.departures.list[i].connection == x.Connection:
-			m.departures.list[i].notice(x.Notice, out.now)
+		case x.Notice != nil && l.list[i].connection == x.Connection:
+			l.list[i].notice(x.Notice, out.now)
 		default: // it stays, or the connection of the notice is gone
-			d := m.departures.list[i]
-			m.departures.list = slices.Delete(m.departures.list, i, i+1)
+			d := l.list[i]
+			l.list = slices.Delete(l.list, i, i+1)
 			if x.Connection == d.connection {
-				m.staysAfterAll(out, d)
+				l.staysAfterAll(out, env, d)
 			}
 		}
 	}
@@ -97,26 +118,29 @@ func (d *departure) notice(n *control.HostNotice, now time.Time) {
 }
 
 // staysAfterAll forgets a departure whose notice was withdrawn. What has left by then stays away.
-func (m *membership) staysAfterAll(out *output, d *departure) {
+func (l *departures) staysAfterAll(out *output, env departureEnv, d *departure) {
 	text := fmt.Sprintf("host %s is no longer being taken away", d.host)
-	if p := m.sites.of(d.host); p != nil && p.Away {
-		if p.Away, m.sites.dirty = false, true; !m.leaves(d.host) {
+	if p := env.sites.of(d.host); p != nil && p.Away {
+		if p.Away, env.sites.dirty = false, true; !env.hosts.leaves(d.host) {
 			p.Withdrawn = false
 		}
 		if p.Withdrawn || !p.Workers {
 			text += fmt.Sprintf("; launch ctl add %s lets it join again", d.host)
 		}
 	}
-	m.taken(out, control.Vacated, d, text)
+	l.taken(out, control.Vacated, d, text)
 }
 
-// departing reports whether a host is being taken away.
-func (m *membership) departing(host string) bool {
-	return slices.ContainsFunc(m.departures.list, func(d *departure) bool { return d.host == host })
+// has reports whether a host is being taken away.
+func (l *departures) has(host string) bool {
+	return slices.ContainsFunc(l.list, func(d *departure) bool { return d.host == host })
 }
+
+// any reports whether a host is being taken away.
+func (l *departures) any() bool { return len(l.list) > 0 }
 
 // taken tells what the job does for a host that is being taken away.
-func (m *membership) taken(out *output, action string, d *departure, text string) {
+func (l *departures) taken(out *output, action string, d *departure, text string) {
 	out.eventLogged(control.Event{Action: action, Host: d.host, Reason: text}, joblog.HostNotice.With("node_host", d.host, "reason", text))
 }
 
@@ -133,35 +157,35 @@ func (l *departures) next(open bool) (next time.Time) {
 	return next
 }
 
-// goOnDeparting does what can be done now for the hosts that are being taken away.
-func (m *membership) goOnDeparting(out *output) {
-	for _, d := range slices.Clone(m.departures.list) {
-		m.passDeparture(out, d)
+// goOn does what can be done now for the hosts that are being taken away.
+func (l *departures) goOn(out *output, env departureEnv) {
+	for _, d := range slices.Clone(l.list) {
+		l.pass(out, env, d)
 		if out.now.Before(d.retry) {
 			continue
 		}
-		if d.retry = (time.Time{}); !m.job.running() || m.job.stop == stoppingWithCheckpoint || d.stage == departureOver {
+		if d.retry = (time.Time{}); !env.job.running() || env.job.stop == stoppingWithCheckpoint || d.stage == departureOver {
 			continue
 		}
-		if d.stage == departureSeen && !m.beginDeparture(out, d) {
+		if d.stage == departureSeen && !l.begin(out, env, d) {
 			continue
 		}
-		m.removeDeparting(out, d)
-		m.moveServers(out, d)
-		if servers, workers := m.leftBehind(d); m.job.stop != stoppingWithCheckpoint && len(servers)+len(workers) == 0 && !d.stays {
+		l.removeHost(out, env, d)
+		l.moveServers(out, env, d)
+		if servers, workers := d.leftBehind(env.fleet); env.job.stop != stoppingWithCheckpoint && len(servers)+len(workers) == 0 && !d.stays {
 			d.stage = departureOver
-			m.taken(out, control.Vacated, d, fmt.Sprintf("the job no longer needs host %s, which is being taken away", d.host))
+			l.taken(out, control.Vacated, d, fmt.Sprintf("the job no longer needs host %s, which is being taken away", d.host))
 		}
 	}
 }
 
-// passDeparture acts on the deadlines of a departure.
-func (m *membership) passDeparture(out *output, d *departure) {
+// pass acts on the deadlines of a departure.
+func (l *departures) pass(out *output, env departureEnv, d *departure) {
 	if !d.kill.IsZero() && !out.now.Before(d.kill) {
 		d.kill = time.Time{}
-		for _, p := range m.stayingOn(d.host) {
-			if m.job.stop != stoppingWithCheckpoint {
-				m.fleet.aim(p, control.GoalKill, 0)
+		for _, p := range env.fleet.stayingOn(d.host) {
+			if env.job.stop != stoppingWithCheckpoint {
+				env.fleet.aim(p, control.GoalKill, 0)
 			}
 		}
 	}
@@ -172,14 +196,14 @@ func (m *membership) passDeparture(out *output, d *departure) {
 	if d.stage == departureOver {
 		return
 	}
-	servers, workers := m.leftBehind(d)
+	servers, workers := d.leftBehind(env.fleet)
 	names := strings.Join(append(servers, workers...), ", ")
-	switch e := m.set.Elastic; {
-	case len(servers) > 0 || len(workers) > 0 && (m.job.phase == wire.PhaseForming || e.OnWorkerLoss == cluster.LossFail):
-		m.stopForDeparture(out, d, names+" could not leave in time")
-	case len(workers) > 0 && !d.stays && m.job.stop != stoppingWithCheckpoint:
+	switch e := env.set.Elastic; {
+	case len(servers) > 0 || len(workers) > 0 && (env.job.phase == wire.PhaseForming || e.OnWorkerLoss == cluster.LossFail):
+		l.stop(out, env, d, names+" could not leave in time")
+	case len(workers) > 0 && !d.stays && env.job.stop != stoppingWithCheckpoint:
 		d.stays = true
-		m.taken(out, control.Taken, d, fmt.Sprintf("%s on %s could not leave in time; workers that are still there when the host is taken away are lost, and the job goes on (--on-worker-loss %s)", names, d.host, e.OnWorkerLoss))
+		l.taken(out, control.Taken, d, fmt.Sprintf("%s on %s could not leave in time; workers that are still there when the host is taken away are lost, and the job goes on (--on-worker-loss %s)", names, d.host, e.OnWorkerLoss))
 	case len(workers) > 0 && !e.Enabled:
 		d.kill = maxTime(d.by.Add(-lossTime), out.now)
 	}
@@ -193,8 +217,8 @@ func maxTime(a, b time.Time) time.Time {
 }
 
 // leftBehind names what is still on a host that is being taken away, and should have left.
-func (m *membership) leftBehind(d *departure) (servers, workers []string) {
-	for _, p := range m.fleet.list {
+func (d *departure) leftBehind(f *fleet) (servers, workers []string) {
+	for _, p := range f.list {
 		switch {
 		case p.Host != d.host || p.ended():
 		case p.isWorker() && (p.stays() || p.Goal == control.GoalLeave):
@@ -206,52 +230,48 @@ func (m *membership) leftBehind(d *departure) (servers, workers []string) {
 	return servers, workers
 }
 
-// beginDeparture begins to empty a host that is being taken away, or stops the job if that is not possible.
-func (m *membership) beginDeparture(out *output, d *departure) bool {
+// begin begins to empty a host that is being taken away, or stops the job if that is not possible.
+func (l *departures) begin(out *output, env departureEnv, d *departure) bool {
 	d.stage = departureBegun
-	servers, workers := m.leftBehind(d)
-	p, _ := m.sites.add(d.host)
-	switch e := m.set.Elastic; {
+	servers, workers := d.leftBehind(env.fleet)
+	p, _ := env.sites.add(d.host)
+	switch e := env.set.Elastic; {
 	case p != nil && p.runs == control.Scheduler:
-		m.stopForDeparture(out, d, "the scheduler runs there")
+		l.stop(out, env, d, "the scheduler runs there")
 		return false
 	case p != nil && p.runs != "":
-		m.stopForDeparture(out, d, "launch runs there")
+		l.stop(out, env, d, "launch runs there")
 		return false
 	case len(servers) > 0 && e.Backups == 0:
-		m.stopForDeparture(out, d, "the shards of its servers have no backups (--backups 1), so they cannot move")
+		l.stop(out, env, d, "the shards of its servers have no backups (--backups 1), so they cannot move")
 		return false
 	case len(workers) > 0 && !e.Enabled && e.OnWorkerLoss != cluster.LossShrink:
-		m.stopForDeparture(out, d, "its workers cannot leave, because the job was not started with --elastic-training-enabled")
+		l.stop(out, env, d, "its workers cannot leave, because the job was not started with --elastic-training-enabled")
 		return false
 	case len(workers) > 0 && !e.Enabled:
 		d.stays = true
-		m.taken(out, control.Taken, d, fmt.Sprintf("the workers on %s cannot leave, because the job was not started with --elastic-training-enabled; they are lost with their host, and the job goes on (--on-worker-loss %s)", d.host, e.OnWorkerLoss))
+		l.taken(out, control.Taken, d, fmt.Sprintf("the workers on %s cannot leave, because the job was not started with --elastic-training-enabled; they are lost with their host, and the job goes on (--on-worker-loss %s)", d.host, e.OnWorkerLoss))
 	}
 	if p != nil {
-		p.Away, p.AwayFrom, m.sites.dirty = true, d.connection, true
+		p.Away, p.AwayFrom, env.sites.dirty = true, d.connection, true
 	}
-	for _, p := range m.fleet.workers(func(host string) bool { return host == d.host }) {
-		if p.delayed() {
-			m.fleet.drop(p)
-		}
-	}
-	m.sites.suspend(d.host)
+	env.fleet.dropDelayed(d.host)
+	env.sites.suspend(d.host)
 	return true
 }
 
-// removeDeparting removes the host, if workers stay there or are on their way.
-func (m *membership) removeDeparting(out *output, d *departure) {
-	if !m.set.Elastic.Enabled || m.hosts.status(d.host) == control.RemovalQueued || len(m.stayingOn(d.host)) == 0 {
+// removeHost removes the host, if workers stay there or are on their way.
+func (l *departures) removeHost(out *output, env departureEnv, d *departure) {
+	if !env.set.Elastic.Enabled || env.hosts.status(d.host) == control.RemovalQueued || len(env.fleet.stayingOn(d.host)) == 0 {
 		return
 	}
-	why := m.changeHost(out, control.Request{Op: control.OpRemove, Host: d.host})
+	why := env.removeHost(d.host)
 	if why == "" {
 		d.refused = 0
 		return
 	}
-	if d.refused++; d.refused >= leaveTries && !m.fleet.arriving() { // those who are starting may make up for them
-		m.stopForDeparture(out, d, why)
+	if d.refused++; d.refused >= leaveTries && !env.fleet.arriving() { // those who are starting may make up for them
+		l.stop(out, env, d, why)
 		return
 	}
 	d.retry = out.now.Add(leaveRetry)
@@ -259,26 +279,26 @@ func (m *membership) removeDeparting(out *output, d *departure) {
 
 // moveServers removes the servers of a host, one after the other. Where no other one would remain,
 // one is added elsewhere first, and the shards move to that.
-func (m *membership) moveServers(out *output, d *departure) {
+func (l *departures) moveServers(out *output, env departureEnv, d *departure) {
 	var next *wantedProcess
 	remains := false
-	for _, p := range m.fleet.list {
+	for _, p := range env.fleet.list {
 		switch {
 		case p.isWorker() || !p.stays():
 		case p.Host == d.host:
 			next = cmp.Or(next, p)
 		default:
-			remains = remains || p.Joined && !m.departing(p.Host)
+			remains = remains || p.Joined && !l.has(p.Host)
 		}
 	}
 	switch {
-	case next == nil || m.job.stop == stoppingWithCheckpoint:
+	case next == nil || env.job.stop == stoppingWithCheckpoint:
 		return
 	case !remains:
-		m.addServerElsewhere(out, d)
+		l.addServerElsewhere(out, env, d)
 		return
 	}
-	why, again := m.removeServer(out, next.Rank)
+	why, again := env.removeServer(next.Rank)
 	switch {
 	case why == "":
 		d.refused = 0
@@ -286,7 +306,7 @@ func (m *membership) moveServers(out *output, d *departure) {
 	case again: // its shards are moving
 	default:
 		if d.refused++; d.refused >= leaveTries {
-			m.stopForDeparture(out, d, fmt.Sprintf("%s cannot leave: %s", next.name(), why))
+			l.stop(out, env, d, fmt.Sprintf("%s cannot leave: %s", next.name(), why))
 			return
 		}
 	}
@@ -294,18 +314,18 @@ func (m *membership) moveServers(out *output, d *departure) {
 }
 
 // addServerElsewhere adds a server on a host that stays, unless one is on its way.
-func (m *membership) addServerElsewhere(out *output, d *departure) {
-	if slices.ContainsFunc(m.servers.coming, func(x comingServer) bool { return !m.departing(x.Host) }) {
+func (l *departures) addServerElsewhere(out *output, env departureEnv, d *departure) {
+	if slices.ContainsFunc(env.servers.coming, func(x comingServer) bool { return !l.has(x.Host) }) {
 		return
 	}
-	host := m.serverHost()
+	host := env.sites.server(env.fleet.serversOn)
 	if host == "" {
-		m.stopForDeparture(out, d, "no other host may run a server")
+		l.stop(out, env, d, "no other host may run a server")
 		return
 	}
-	rank, why := m.addServer(out, host)
+	rank, why := env.addServer(host)
 	if why != "" {
-		m.stopForDeparture(out, d, why)
+		l.stop(out, env, d, why)
 		return
 	}
 	d.added = int(rank)
@@ -313,21 +333,21 @@ func (m *membership) addServerElsewhere(out *output, d *departure) {
 
 // serverNotAdded stops the job if a server could not be added that was to take the shards of a host
 // that is being taken away.
-func (m *membership) serverNotAdded(out *output, rank uint32, host, reason string) {
-	for _, d := range m.departures.list {
+func (l *departures) serverNotAdded(out *output, env departureEnv, rank uint32, host, reason string) {
+	for _, d := range l.list {
 		if d.added == int(rank) {
-			m.stopForDeparture(out, d, fmt.Sprintf("server %d could not be added on %s: %s", rank, host, reason))
+			l.stop(out, env, d, fmt.Sprintf("server %d could not be added on %s: %s", rank, host, reason))
 		}
 	}
 }
 
-// stopForDeparture stops the job with a checkpoint, before a host is taken away.
-func (m *membership) stopForDeparture(out *output, d *departure, why string) {
-	if m.job.stop == stoppingWithCheckpoint || !m.job.open() {
+// stop stops the job with a checkpoint, before a host is taken away.
+func (l *departures) stop(out *output, env departureEnv, d *departure, why string) {
+	if env.job.stop == stoppingWithCheckpoint || !env.job.open() {
 		return
 	}
-	m.job.stopWithin = max(d.checkpointBy.Sub(out.now), leastStop).Round(100 * time.Millisecond)
-	m.beginStop(out, fmt.Sprintf("%s, and %s", d.why, why))
+	env.job.stopWithin = max(d.checkpointBy.Sub(out.now), leastStop).Round(100 * time.Millisecond)
+	env.beginStop(fmt.Sprintf("%s, and %s", d.why, why))
 }
 
 // leastStop is the least time for a checkpoint with which the job stops.

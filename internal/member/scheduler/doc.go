@@ -90,7 +90,7 @@
 //
 //	launch/internal/job                the worker's process has ended: the launcher's next report of what
 //	                                   it observes has its end (control.Observed)
-//	observed.go                        processEnded: a member that ended is lost, unless it may leave
+//	observed.go, verdict.go            judge.ended: a member that ended is lost, unless it may leave
 //	lease.go                           without that word, the lease of a silent node expires; soon, if its
 //	                                   watch ended with its connection (leases.cut)
 //	loss.go                            loseWorker: the node is lost, and the policy may fail the job for it
@@ -124,6 +124,7 @@
 //	register.go, join.go, leave.go, loss.go, commit.go, hostchanges.go, serverchanges.go
 //	                                   its procedures
 //	wanted.go, observed.go             what the launcher watches, and what it reports
+//	verdict.go                         what the end of a process means for the job
 //	views.go, status.go                what the core says of itself
 //	journal.go, state.go, bolt.go, etcd.go
 //	                                   what outlives a scheduler

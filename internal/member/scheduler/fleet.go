@@ -227,6 +227,26 @@ func (f *fleet) workersOn(host string) []*wantedProcess {
 	return f.workers(func(h string) bool { return h == host })
 }
 
+// stayingOn lists the workers of a host that stay, with those that are on their way. Those that
+// would be started again after a while do not count: a number of workers is another reason to start
+// them.
+func (f *fleet) stayingOn(host string) []*wantedProcess {
+	return slices.DeleteFunc(f.workersOn(host), (*wantedProcess).delayed)
+}
+
+// staying is how many workers stay on a host.
+func (f *fleet) staying(host string) int { return len(f.stayingOn(host)) }
+
+// serversOn is how many servers stay on a host.
+func (f *fleet) serversOn(host string) (n int) {
+	for _, p := range f.list {
+		if !p.isWorker() && p.stays() && p.Host == host {
+			n++
+		}
+	}
+	return n
+}
+
 // unstarted reports whether the launcher has not begun to start a process.
 func (p *wantedProcess) unstarted() bool { return p.Seen == "" || p.Seen == control.StateWaiting }
 
@@ -238,6 +258,61 @@ func (p *wantedProcess) delayed() bool {
 // arriving reports whether a worker is on its way into the job.
 func (f *fleet) arriving() bool {
 	return slices.ContainsFunc(f.list, func(p *wantedProcess) bool { return p.isWorker() && p.stays() && !p.Joined })
+}
+
+// dropDelayed gives up the workers that would be started again on a host after a while.
+func (f *fleet) dropDelayed(name string) {
+	for _, p := range f.workersOn(name) {
+		if p.delayed() {
+			f.drop(p)
+		}
+	}
+}
+
+// endServer ends the process of a server that is not wanted any more: one that was in the job ends
+// by itself.
+func (f *fleet) endServer(rank uint32, fate control.Fate, note string) {
+	for _, p := range slices.Clone(f.list) {
+		switch {
+		case p.isWorker() || p.Rank != int(rank) || !p.stays():
+		case p.unstarted():
+			f.drop(p)
+		default:
+			f.endAs(p, control.GoalEnd, leaveTime, fate, note, "")
+		}
+	}
+}
+
+// wantAgain wants another process like one that ended, after a while.
+func (f *fleet) wantAgain(x control.WantedProcess) {
+	x.DelayMillis, x.GraceMillis = backOff(x.Attempt).Milliseconds(), 0
+	x.Prepare, x.Joined, x.Fate, x.Note, x.Reason = false, false, "", "", ""
+	f.want(x)
+}
+
+// follow takes into the fleet what became of the nodes: their ranks, and who has joined.
+func (f *fleet) follow(r *roster, running bool) {
+	for _, n := range r.nodes {
+		p := f.of(n.process)
+		if p == nil || n.life != living {
+			continue
+		}
+		joined := p.Joined || running && n.Counts()
+		if rank := int(n.Rank); joined != p.Joined || joined && rank >= 0 && rank != p.Rank {
+			p.Joined, p.Rank = joined, max(rank, p.Rank)
+			if rank >= 0 {
+				p.Rank = rank
+			}
+			f.touch(p)
+		}
+	}
+}
+
+// changing reports whether workers are coming or leaving.
+func (f *fleet) changing() bool {
+	return f.arriving() || slices.ContainsFunc(f.list, func(p *wantedProcess) bool {
+		return p.isWorker() && !p.ended() && (p.Goal == control.GoalLeave || p.Goal == control.GoalEnd)
+	})
 }
 
 // keep records what has changed since it was called last.

@@ -46,7 +46,7 @@ func (m *membership) changeHost(out *output, r control.Request) string {
 // addHost wants workers on a host. It returns why that is not possible.
 func (m *membership) addHost(out *output, r control.Request) string {
 	name, slots := r.Host, r.Slots
-	if m.departing(name) {
+	if m.departures.has(name) {
 		return fmt.Sprintf("host %s cannot be added: it is being taken away", name)
 	}
 	if why := m.hosts.cannotAdd(name); why != "" {
@@ -66,9 +66,9 @@ func (m *membership) addHost(out *output, r control.Request) string {
 		return ""
 	}
 	m.sites.list(name, max(slots, 1))
-	m.dropDelayed(name)
+	m.fleet.dropDelayed(name)
 	if m.fleet.Adopted {
-		m.startOn(name, max(slots, 1), true)
+		m.sites.start(&m.fleet, name, max(slots, 1), true)
 	}
 	return ""
 }
@@ -93,7 +93,7 @@ func (m *membership) removeHost(out *output, name string) string {
 func (m *membership) vacate(out *output, name string) {
 	m.hosts.tell(out, name, control.RemovalQueued, "")
 	m.sites.list(name, 0)
-	m.dropDelayed(name)
+	m.fleet.dropDelayed(name)
 	for _, p := range m.fleet.workersOn(name) {
 		if p.Joined {
 			m.fleet.aim(p, control.GoalLeave, 0)
@@ -118,15 +118,6 @@ func (m *membership) vacate(out *output, name string) {
 	m.hosts.emptied(out, name, &m.roster)
 	m.changed(out)
 	m.tryCommit(out)
-}
-
-// dropDelayed gives up the workers that would be started again on a host after a while.
-func (m *membership) dropDelayed(name string) {
-	for _, p := range m.fleet.workersOn(name) {
-		if p.delayed() {
-			m.fleet.drop(p)
-		}
-	}
 }
 
 // hostFailed gives a host up on which no worker can be started, unless others of it are in the job.

@@ -281,3 +281,9 @@ func (t *hostTable) cannotFail(name string) string {
 	}
 	return fmt.Sprintf("host %s is %s: only a host that is being added can fail", name, status)
 }
+
+// leaves reports whether a host is being removed, or was.
+func (t *hostTable) leaves(host string) bool {
+	status := t.status(host)
+	return status == control.RemovalQueued || status == control.Removed
+}

@@ -98,7 +98,7 @@ func (m *membership) askLeave(out *output, request uint64, n *node, a *wire.AskL
 	why := fmt.Sprintf("%v asks to leave%s", n, because(a.Reason))
 	m.scale.lost(why)
 	m.grantLeave(out, n, why)
-	if m.leaves(n.Host) {
+	if m.hosts.leaves(n.Host) {
 		// Nobody is started there any more unless the host is asked for.
 		m.sites.withdraw(n.Host)
 	}

@@ -45,7 +45,7 @@ func (m *membership) loseWorker(out *output, n *node, cause control.Cause) {
 	m.cameOrWent = out.now
 	if p := m.fleet.of(n.process); p != nil && n.State != wire.MemberLeaving {
 		// Should it live, it is of no use any more.
-		m.loseProcess(out, p, nil, cause, false)
+		m.judge(out).loseProcess(p, nil, cause, false)
 	}
 	m.hosts.lost(out, n, text, &m.roster)
 	m.changed(out)

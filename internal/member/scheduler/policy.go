@@ -101,3 +101,23 @@ func (p policy) tooSlow(n *node, r *roster) string {
 	}
 	return fmt.Sprintf("not ready within %v: a worker that joins has to call Ready of its store, as worker.Fit does", limit)
 }
+
+// attempts is how often a process that ended before the job was complete is started again.
+func (p policy) attempts(x *wantedProcess) int {
+	switch e := p.set.Elastic; {
+	case !x.isWorker() && e.Backups > 0:
+		return maxRestarts
+	case e.OnWorkerLoss == cluster.LossFail:
+		return 0
+	default:
+		return e.Rejoin
+	}
+}
+
+// exhausted says of a process that it is not started again, if that is so.
+func (p policy) exhausted(attempt int) string {
+	if most := p.set.Elastic.Rejoin; most > 0 && attempt > most {
+		return fmt.Sprintf("not started again after %d attempts", most)
+	}
+	return ""
+}

@@ -394,3 +394,11 @@ func (r *roster) present(add func(n *node, state string)) {
 		add(n, control.NodeRemoved)
 	}
 }
+
+// vacating reports whether workers are leaving a host: what is started there before they have left
+// would be taken for one of them.
+func (r *roster) vacating(host string) bool {
+	return slices.ContainsFunc(r.nodes, func(n *node) bool {
+		return n.Role == wire.RoleWorker && n.Host == host && n.life == living && n.State == wire.MemberLeaving
+	})
+}

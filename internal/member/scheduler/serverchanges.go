@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
@@ -35,22 +34,8 @@ func (m *membership) addServer(out *output, host string) (rank uint32, refusal s
 // serverFailed drops a server that was asked for.
 func (m *membership) serverFailed(out *output, rank int, reason string) {
 	if host, ok := m.servers.failed(out, rank, reason); ok {
-		m.endServer(uint32(rank), control.FateRefused, "could not be added: "+reason)
-		m.serverNotAdded(out, uint32(rank), host, reason)
-	}
-}
-
-// endServer ends the process of a server that is not wanted any more: one that was in the job ends
-// by itself.
-func (m *membership) endServer(rank uint32, fate control.Fate, note string) {
-	for _, p := range slices.Clone(m.fleet.list) {
-		switch {
-		case p.isWorker() || p.Rank != int(rank) || !p.stays():
-		case p.unstarted():
-			m.fleet.drop(p)
-		default:
-			m.fleet.endAs(p, control.GoalEnd, leaveTime, fate, note, "")
-		}
+		m.fleet.endServer(uint32(rank), control.FateRefused, "could not be added: "+reason)
+		m.departures.serverNotAdded(out, m.departureEnv(out), uint32(rank), host, reason)
 	}
 }
 
@@ -105,7 +90,7 @@ func (m *membership) removeServer(out *output, rank int) (refusal string, again 
 	case rank >= 0 && rank < maxServers && m.servers.comes(int32(rank)):
 		m.servers.came(uint32(rank))
 		m.servers.tell(out, control.ServerRemoved, "", uint32(rank), nil, "it was removed before it joined")
-		m.endServer(uint32(rank), control.FateRemoved, "had to be stopped")
+		m.fleet.endServer(uint32(rank), control.FateRemoved, "had to be stopped")
 		return "", false
 	case m.places.isVacant(rank):
 		return fmt.Sprintf("there is no server %d", rank), false
@@ -118,7 +103,7 @@ func (m *membership) removeServer(out *output, rank int) (refusal string, again 
 	n := m.roster.server(uint32(rank))
 	m.roster.setLife(n, removed)
 	m.places.unsteady = true
-	m.endServer(uint32(rank), control.FateRemoved, "had to be stopped")
+	m.fleet.endServer(uint32(rank), control.FateRemoved, "had to be stopped")
 	m.replaceServer(out, n, control.Cause{Kind: control.CauseRemoved})
 	m.servers.tell(out, control.ServerRemoved, n.Host, uint32(rank), n, "")
 	return "", false

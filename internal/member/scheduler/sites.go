@@ -296,3 +296,47 @@ func (r *sites) restore(_ string, value []byte) error {
 	r.dirty = false
 	return nil
 }
+
+// occupied are all hosts with workers that stay, as count says of each.
+func (r *sites) occupied(count func(host string) int) (list []string) {
+	for _, p := range r.all {
+		if count(p.Name) > 0 {
+			list = append(list, p.Name)
+		}
+	}
+	return list
+}
+
+// inAll is how many workers stay on all hosts.
+func (r *sites) inAll(count func(host string) int) (n int) {
+	for _, p := range r.all {
+		n += count(p.Name)
+	}
+	return n
+}
+
+// start wants more workers on a host.
+func (r *sites) start(f *fleet, host string, workers int, prepare bool) {
+	x := control.WantedProcess{Role: control.Worker, Host: host, Prepare: prepare, Slots: workers}
+	if p := r.of(host); p != nil {
+		p.Withdrawn, r.dirty = false, true
+		x.GPUs, x.CPUs, x.Slots = p.GPUs, p.CPUs, max(p.Slots, workers)
+	}
+	for range workers {
+		f.want(x)
+	}
+}
+
+// listMembers lets host_worker list as many workers on a host as are in the job and stay, so that a
+// job that is started again has them, too.
+func (r *sites) listMembers(f *fleet, host string) {
+	members := 0
+	for _, p := range f.stayingOn(host) {
+		if p.Joined {
+			members++
+		}
+	}
+	if members > 0 {
+		r.list(host, members)
+	}
+}

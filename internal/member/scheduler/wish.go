@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/control"
@@ -37,13 +36,13 @@ func (m *membership) passWish(out *output) {
 	case !m.job.running() || m.job.stop != notStopping || !m.fleet.Adopted:
 		m.wish = wish{}
 		return
-	case m.changing() || !m.fleet.heard() || !m.cameOrWent.IsZero() && out.now.Sub(m.cameOrWent) < wishPause:
+	case m.scale.underWay() || m.fleet.changing() || !m.fleet.heard() || !m.cameOrWent.IsZero() && out.now.Sub(m.cameOrWent) < wishPause:
 		m.wish.due = out.now.Add(wishRetry)
 		return
 	}
 	m.wish = wish{}
-	e, have := m.set.Elastic, m.workersInAll()
-	room := m.sites.most(max(w.workers, have), m.workersOn)
+	e, have := m.set.Elastic, m.sites.inAll(m.fleet.staying)
+	room := m.sites.most(max(w.workers, have), m.fleet.staying)
 	wanted := max(min(w.workers, room, e.MaxWorkers), e.MinWorkers, 1)
 	if wanted == have {
 		return
@@ -57,17 +56,6 @@ func (m *membership) passWish(out *output) {
 	if done := m.askScale(out, control.Request{Op: control.OpScale, Workers: wanted}); done.Error != "" {
 		out.warn("the job cannot scale as rank 0 asks: %s", done.Error).Event = joblog.ScaleShort.With("reason", done.Error)
 	}
-}
-
-// changing reports whether workers are coming or leaving, or a number of workers is being carried
-// out.
-func (m *membership) changing() bool {
-	if m.scale.underWay() || m.fleet.arriving() {
-		return true
-	}
-	return slices.ContainsFunc(m.fleet.list, func(p *wantedProcess) bool {
-		return p.isWorker() && !p.ended() && (p.Goal == control.GoalLeave || p.Goal == control.GoalEnd)
-	})
 }
 
 // next is when the wish is looked at.
