@@ -1,14 +1,12 @@
 package objects
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -17,56 +15,6 @@ import (
 	"github.com/paragon-train/paragon/internal/files/lockfile"
 	"github.com/paragon-train/paragon/internal/files/vfs"
 )
-
-// A CacheConfig says where a Cache keeps what it has read.
-type CacheConfig struct {
-	// Dir is the cache's folder, which is made. All processes of a host may share it, for any
-	// data.
-	Dir string
-	// Bytes bounds the folder's size; 0 means 64 GiB. It is at least that of 16 blocks.
-	Bytes int64
-	// Block is the size of the blocks in which objects are read and kept; 0 means 4 MiB. It is
-	// a multiple of 64 KiB, up to 64 MiB.
-	Block int64
-	// Wait is how long a read waits for another process that fetches its block; 0 means 30 s.
-	Wait time.Duration
-	// Logger is told when blocks cannot be kept; nil means slog.Default.
-	Logger *slog.Logger
-
-	// fs has the files of blocks; nil means the machine's. Tests have faulty ones.
-	fs vfs.FS
-}
-
-// leastBlocks is how many blocks a cache has room for at least: what is fetched at once must not
-// drive out what has just come.
-const leastBlocks = 16
-
-func (c CacheConfig) withDefaults() CacheConfig {
-	c.Bytes = cmp.Or(c.Bytes, 64<<30)
-	c.Block = cmp.Or(c.Block, 4<<20)
-	c.Wait = cmp.Or(c.Wait, 30*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	if c.fs == nil {
-		c.fs = vfs.OS{}
-	}
-	return c
-}
-
-// Validate names the field that is wrong, after defaults.
-func (c CacheConfig) Validate() error {
-	c = c.withDefaults()
-	switch {
-	case c.Dir == "":
-		return errors.New("objects: cache: got no Dir")
-	case c.Block%blockPage != 0 || c.Block < 0 || c.Block > 64<<20:
-		return fmt.Errorf("objects: cache %s: got Block %d, want a multiple of %d up to %d", c.Dir, c.Block, blockPage, 64<<20)
-	case c.Bytes < leastBlocks*blockFileSize(c.Block):
-		return fmt.Errorf("objects: cache %s: got a bound of %d bytes, want at least the %d of %d blocks", c.Dir, c.Bytes, leastBlocks*blockFileSize(c.Block), leastBlocks)
-	}
-	return nil
-}
 
 // A Cache is a Store over another one that keeps what was read in blocks on the local disk.
 //
@@ -245,9 +193,6 @@ func (c *Cache) fromDisk(b cacheBlock, p []byte, off int64) bool {
 	}
 	return err == nil
 }
-
-// poll is how long a process waits until it looks again whether another one has fetched a block.
-const poll = 10 * time.Millisecond
 
 // fetch fetches a block and keeps it. Without data and error it is on the disk.
 func (c *Cache) fetch(ctx context.Context, b cacheBlock) ([]byte, error) {

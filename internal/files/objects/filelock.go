@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/files/lockfile"
 )
@@ -51,3 +52,6 @@ func (l *fileLock) unlock() {
 	_ = os.Remove(l.path)
 	_ = l.f.Close()
 }
+
+// poll is how long a process waits until it looks again whether another one has fetched a block.
+const poll = 10 * time.Millisecond

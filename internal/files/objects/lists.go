@@ -249,13 +249,3 @@ func (l *Lists) lock(ctx context.Context, prefix string, before fs.FileInfo) (*f
 		}
 	}
 }
-
-// foldersOf returns the folders directly below the root of a store that knows folders, sorted.
-func foldersOf(ctx context.Context, store Store) ([]string, error) {
-	if f, ok := store.(interface {
-		Folders(ctx context.Context) ([]string, error)
-	}); ok {
-		return f.Folders(ctx)
-	}
-	return nil, nil
-}

@@ -29,21 +29,6 @@ const (
 	drainBytes = 1 << 20
 )
 
-// A child is a process that the agent started; it leads a session and process group of its own.
-type child struct {
-	cmd     *exec.Cmd
-	started time.Time
-
-	mu sync.Mutex
-
-	// reaped says that the process ID may be in use again.
-	reaped bool
-
-	// stopping says that it got SIGTERM or the like. killed is closed when SIGKILL follows.
-	stopping bool
-	killed   chan struct{}
-}
-
 // start starts a child, and the goroutines that copy its output and wait for its end.
 func (s *server) start(number uint32, spec process.Spec) error {
 	cmd, err := s.command(spec)

@@ -376,3 +376,37 @@ func helloError(before string, err error) error {
 	}
 	return fmt.Errorf("launch: no agent answered: %w", err)
 }
+
+// Leaving has the newest notice of the agent. Whoever calls it sees to the processes of a host that
+// is taken away: an agent that was told to end then keeps them until they have ended or its time is
+// over.
+func (c *Client) Leaving() <-chan Notice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listened = true; len(c.notices) > 0 {
+		// An agent that is gone needs no answer.
+		c.send(kindNoted, 0, nil)
+	}
+	return c.notices
+}
+
+// notice takes a notice of the agent in place of the one before.
+func (c *Client) notice(body []byte) error {
+	n, err := decodeNotice(body)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.notices:
+	default:
+	}
+
+	// There is room for one, and only this goroutine fills it.
+	c.notices <- n
+	if c.listened {
+		c.send(kindNoted, 0, nil)
+	}
+	return nil
+}

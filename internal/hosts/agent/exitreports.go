@@ -6,19 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 
 	"github.com/paragon-train/paragon/internal/files/scratch"
 )
-
-// exitReports is the folder for what the children say of their ends (package exitreport). It is
-// made for the first child.
-type exitReports struct {
-	once sync.Once
-
-	// folder has the files of the reports; nil: there is no folder.
-	folder *scratch.Folder
-}
 
 // exitReport is the path of a child's file, which does not exist yet; empty: the folder could not
 // be made, and the child cannot report.

@@ -26,26 +26,6 @@ const lateGrace = 500 * time.Millisecond
 // Supported is nil where Serve can supervise processes.
 func Supported() error { return nil }
 
-// server is one agent at work.
-type server struct {
-	cfg Config
-	out *frameWriter
-	exitReports
-
-	// mu guards children. It is held from a fork until the child is in the map.
-	mu       sync.Mutex
-	children map[uint32]*child
-
-	// running has the children that live, and told those whose exit was not sent yet.
-	running, told sync.WaitGroup
-}
-
-type frame struct {
-	kind   kind
-	number uint32
-	body   []byte
-}
-
 // Serve runs an agent until in ends, the lease expires, or ctx ends. When it returns, no process
 // that it started is left. The error is nil if in or ctx ended.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, cfg Config) error {
