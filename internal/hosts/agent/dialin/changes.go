@@ -22,24 +22,51 @@ func (l *Listener) Changes() <-chan Change { return l.changes }
 // names.
 const maxChanges = 2 * hosts.MaxSlots
 
-// change adds a change; the caller holds the lock. Coming and going alternate, so where two of a
-// name wait, the third makes up for both.
+// change adds a change; the caller holds the lock.
 func (l *Listener) change(c Change) {
+	l.queue.add(c)
+	l.notify()
+}
+
+// A changeQueue has the changes that nobody has read. Of each name, coming and going alternate in what
+// a reader hears.
+type changeQueue struct{ waiting []Change }
+
+// add adds a change. Where two of its name wait, it makes up for both. The first change of all stays,
+// since it may be on its way to the reader: if it went, and was read all the same, the reader would
+// hear twice in a row that an agent has come.
+func (q *changeQueue) add(c Change) {
+	if len(q.waiting) == 0 {
+		q.waiting = []Change{c}
+		return
+	}
+	first, behind := q.waiting[:1], q.waiting[1:]
+	sameName := func(w Change) bool { return w.Info.Name == c.Info.Name }
 	same := 0
-	for _, q := range l.queue {
-		if q.Info.Name == c.Info.Name {
+	for _, w := range behind {
+		if sameName(w) {
 			same++
 		}
 	}
 	if same == 2 {
-		l.queue = slices.DeleteFunc(l.queue, func(q Change) bool { return q.Info.Name == c.Info.Name })
+		behind = slices.DeleteFunc(behind, sameName)
 	}
-	if l.queue = append(l.queue, c); len(l.queue) > maxChanges {
-		// tell may be sending the first one.
-		l.queue = append(l.queue[:1], withoutPast(l.queue[1:])...)
+	if behind = append(behind, c); len(behind) >= maxChanges {
+		behind = withoutPast(behind)
 	}
-	l.notify()
+	q.waiting = append(first, behind...)
 }
+
+// first is the next change to send; false: none waits.
+func (q *changeQueue) first() (Change, bool) {
+	if len(q.waiting) == 0 {
+		return Change{}, false
+	}
+	return q.waiting[0], true
+}
+
+// sent says that the first change has been sent.
+func (q *changeQueue) sent() { q.waiting = q.waiting[1:] }
 
 // withoutPast drops the agents that have come and are gone.
 func withoutPast(queue []Change) []Change {
@@ -60,22 +87,19 @@ func withoutPast(queue []Change) []Change {
 // tell sends the changes.
 func (l *Listener) tell() {
 	for {
-		l.mu.Lock()
-		var next Change
-
 		// out is nil while there is nothing to send.
 		var out chan Change
-		if len(l.queue) > 0 {
-			next, out = l.queue[0], l.changes
+		l.mu.Lock()
+		next, ok := l.queue.first()
+		if ok {
+			out = l.changes
 		}
 		changed := l.changed
 		l.mu.Unlock()
 		select {
 		case out <- next:
 			l.mu.Lock()
-			if len(l.queue) > 0 && l.queue[0] == next {
-				l.queue = l.queue[1:]
-			}
+			l.queue.sent()
 			l.mu.Unlock()
 		case <-changed:
 		case <-l.ctx.Done():

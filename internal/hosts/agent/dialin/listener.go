@@ -90,7 +90,7 @@ type Listener struct {
 	sessions map[string]*session
 
 	// queue has what goes to changes.
-	queue []Change
+	queue changeQueue
 
 	// changed is closed and replaced when agents or queue change.
 	changed chan struct{}

@@ -63,11 +63,11 @@ func TestChangesThatNobodyReadsAreBounded(t *testing.T) {
 			l.change(Change{i, false})
 		}
 	}
-	if n := len(l.queue); n > maxChanges {
+	if n := len(l.queue.waiting); n > maxChanges {
 		t.Errorf("%d changes wait, want at most %d", n, maxChanges)
 	}
 	for n := range stay {
-		if c := l.queue[n]; c.Info.Name != fmt.Sprint("n", n) || !c.Joined {
+		if c := l.queue.waiting[n]; c.Info.Name != fmt.Sprint("n", n) || !c.Joined {
 			t.Fatalf("change %d is %+v, want that agent n%d has joined", n, c, n)
 		}
 	}
