@@ -19,16 +19,17 @@ const (
 	F6E2M3     DType = "F6_E2M3"
 	F6E3M2     DType = "F6_E3M2"
 	F4         DType = "F4"
-	C64        DType = "C64" // two F32: the real part, then the imaginary one
-	I64        DType = "I64"
-	I32        DType = "I32"
-	I16        DType = "I16"
-	I8         DType = "I8"
-	U64        DType = "U64"
-	U32        DType = "U32"
-	U16        DType = "U16"
-	U8         DType = "U8"
-	Bool       DType = "BOOL"
+	// C64 is two F32: the real part, then the imaginary one.
+	C64  DType = "C64"
+	I64  DType = "I64"
+	I32  DType = "I32"
+	I16  DType = "I16"
+	I8   DType = "I8"
+	U64  DType = "U64"
+	U32  DType = "U32"
+	U16  DType = "U16"
+	U8   DType = "U8"
+	Bool DType = "BOOL"
 )
 
 // Bits returns the bits of an element, or 0 for a type that is not known.

@@ -64,7 +64,8 @@ func export(ctx context.Context, from, to string, averages bool) (_ *Exported, e
 		if err != nil {
 			return nil, fmt.Errorf("checkpoint: export %s: %s: %w", m.from, shown.Name(name), err)
 		}
-		values := make([]float32, n) // no more than the file has
+		// Shapes were checked against the file's size, so that n is no more than the file has.
+		values := make([]float32, n)
 		if err := a.read(values); err != nil {
 			return nil, fmt.Errorf("checkpoint: export %s: %w", m.from, err)
 		}

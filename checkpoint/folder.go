@@ -52,7 +52,8 @@ func (f folder) List(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	from := f.path(prefix[:strings.LastIndexByte(prefix, '/')+1])
 	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // perhaps just now
+		// Somebody else may have removed it just now.
+		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err != nil || ctx.Err() != nil {

@@ -107,7 +107,8 @@ func parseEntry(d *json.Decoder) (info Info, err error) {
 				info.Shape = append(info.Shape, int(n))
 			}
 			if info.Shape == nil && err == nil {
-				info.Shape = []int{} // a number
+				// A number has no dimension; its shape is not nil.
+				info.Shape = []int{}
 			}
 			return err
 		case "data_offsets":

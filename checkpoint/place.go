@@ -36,7 +36,8 @@ type Place interface {
 type Source interface {
 	io.ReaderAt
 	io.Closer
-	Size() (int64, error) // in bytes
+	// Size is in bytes.
+	Size() (int64, error)
 }
 
 // ErrScheme is what errors.Is finds in the error of a URI that this program cannot open.
@@ -46,7 +47,8 @@ var ErrScheme = errors.New("unknown scheme")
 type Opener func(ctx context.Context, u *url.URL) (Place, error)
 
 var (
-	openersMu sync.Mutex // guards openers
+	// openersMu guards openers.
+	openersMu sync.Mutex
 	openers   = map[string]Opener{}
 )
 
@@ -159,7 +161,8 @@ func SplitURI(uri string) (place, name string, err error) {
 // SaveTo is Save to a file in a place.
 func SaveTo(ctx context.Context, place Place, name string, metadata map[string]string, tensors []Tensor) error {
 	if err := place.Write(ctx, name, content(metadata, tensors)); err != nil {
-		return fmt.Errorf("checkpoint: save: %w", err) // it names the file
+		// The error names the file.
+		return fmt.Errorf("checkpoint: save: %w", err)
 	}
 	return nil
 }

@@ -157,7 +157,8 @@ func parseManifest(text []byte, m any) (own Manifest, err error) {
 		return own, err
 	}
 	switch noted, got, err := unsealed(text, manifestSum); {
-	case own.Checksum == "" && len(own.Files) == 0: // an older one
+	// Older versions wrote neither.
+	case own.Checksum == "" && len(own.Files) == 0:
 	case err != nil:
 		return own, err
 	case noted != got:

@@ -17,7 +17,8 @@ import (
 // first one so stands for the whole file.
 const metaSums = "paragon.crc32c"
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) // in hardware on amd64 and arm64
+// castagnoli is the polynomial that processors of amd64 and arm64 have an instruction for.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // sumPlaceholder is in the checksum's place while the checksum of a file is computed, as that field
 // cannot cover itself.

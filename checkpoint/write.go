@@ -204,7 +204,8 @@ func Save(path string, metadata map[string]string, tensors []Tensor) error {
 
 func save(fsys vfs.FS, path string, metadata map[string]string, tensors []Tensor) error {
 	if err := vfs.WriteFile(fsys, path, content(metadata, tensors)); err != nil {
-		return fmt.Errorf("checkpoint: save: %w", err) // it names the path
+		// The error names the path.
+		return fmt.Errorf("checkpoint: save: %w", err)
 	}
 	return nil
 }

@@ -12,7 +12,8 @@ import (
 // Pulls may end in another order than they began. What belongs to a round is replaced only by that
 // of the same or a later one.
 type answers struct {
-	mu sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu sync.Mutex
 	// staleness is of the value pulled last.
 	staleness Staleness
 	// weight and examples are of the newest round, and weighed counts rounds up to it.

@@ -26,8 +26,9 @@ type call struct {
 	shard int
 
 	request, answer wire.Message
-	origin          *wire.Origin // the request's
-	payload         [][]byte
+	// origin is that of the request.
+	origin  *wire.Origin
+	payload [][]byte
 	// dst is the memory for the answer's payload, and got the part of it that was filled.
 	dst, got []byte
 

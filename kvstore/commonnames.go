@@ -12,7 +12,8 @@ import (
 // others have called before. They have the number of the change, not the generation: that may go up
 // again, when a worker is lost, before all workers have seen it.
 type commonNames struct {
-	mu     sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu     sync.Mutex
 	change uint64
 	counts [commonCalls]uint64
 }

@@ -121,7 +121,8 @@ func (d *densePath) prepare(p *densePush, k *key, by *PushOptions, t trip, e *En
 			Answer: t.pull, AnswerCodec: c.answerCodec(), WaitMillis: d.cfg.waitMillis(), Counted: by.Counted && !k.auxiliary, Examples: examples, Step: step}
 		p.gradient.describe(i, &p.heads[i])
 		p.route(d.host, k, i, summed)
-		step.MicroSqr = 0 // the first shard has the key's
+		// The first shard has the key's, which would count once for each shard.
+		step.MicroSqr = 0
 	}
 	return nil
 }

@@ -98,7 +98,8 @@ import (
 // that code can ask for only the part that it needs. The package comment says what may be called
 // together.
 type Store interface {
-	Pusher // with weight 1
+	// The Store's own pushes have weight 1.
+	Pusher
 	Dense
 	Rows
 	Control

@@ -33,7 +33,8 @@ type hostSums struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	mu sync.Mutex // guards keys
+	// mu guards keys.
+	mu sync.Mutex
 	// keys are those that were placed, by ID.
 	keys map[uint64]*key
 }

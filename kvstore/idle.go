@@ -4,7 +4,8 @@ import "sync"
 
 // An idleList keeps values for reuse.
 type idleList[T any] struct {
-	mu   sync.Mutex // guards list
+	// mu guards list.
+	mu   sync.Mutex
 	list []*T
 }
 

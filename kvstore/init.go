@@ -61,7 +61,8 @@ func (s *initialiser) init(ctx context.Context, d wire.Declare, value []float32)
 		return err
 	}
 	defer s.keys.endInit(d.Name)
-	if old != nil { // its loaded value stays
+	// A key that Load has made keeps its loaded value.
+	if old != nil {
 		return old.checkSame(&d)
 	}
 	k, err := s.place(ctx, d)

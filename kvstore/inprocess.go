@@ -20,7 +20,8 @@ type inProcess struct {
 	recorder telemetry.Recorder
 	trace    *trace.Recorder
 
-	mu    sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu    sync.Mutex
 	plans map[string]wire.KeyPlan
 	// table has by key name the table that a key of rows was declared with.
 	table map[string]string

@@ -58,7 +58,8 @@ type key struct {
 	sent     *rowsPush
 	feedback *feedback
 
-	mu sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu sync.Mutex
 	// shape is of a dense key's tensor; nil: not known.
 	shape []int
 	// pulls and rowPulls are idle ones, of a key that is not small.

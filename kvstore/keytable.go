@@ -16,7 +16,8 @@ type keyTable struct {
 	// closed reports whether the store is.
 	closed func() bool
 
-	mu   sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu   sync.Mutex
 	keys map[string]*key
 	// initialising has the names whose Init is under way.
 	initialising map[string]bool

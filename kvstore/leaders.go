@@ -75,7 +75,8 @@ type leaders struct {
 	logger *slog.Logger
 	host   atomic.Pointer[hostView]
 
-	mu sync.Mutex // guards unreachable
+	// mu guards unreachable.
+	mu sync.Mutex
 	// unreachable says when a leader that could not be reached is asked again, by node.
 	unreachable map[uint64]time.Time
 }
@@ -171,7 +172,8 @@ func (l *leaders) lose(push *wire.Push, err error) {
 	v := l.host.Load()
 	at, ok := v.leader(push.Key, push.Shard)
 	if !ok || v.generation != push.Generation {
-		return // it led in another membership
+		// It led in another membership.
+		return
 	}
 	leader := v.group[at]
 	l.mu.Lock()

@@ -49,14 +49,16 @@ type op struct {
 	// watch is the opWatcher's.
 	watch watchEntry
 
-	mu    sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu    sync.Mutex
 	stop  chan struct{}
 	cause error
 	// lastAnswer is the text of the last failed attempt, and lastAsked who answered it; empty:
 	// there was none.
 	lastAnswer, lastAsked string
 	after                 []after
-	lastID                uint64 // the newest of after
+	// lastID is the ID of the newest entry in after.
+	lastID uint64
 
 	// ending counts the functions of after that run.
 	ending sync.WaitGroup
@@ -108,7 +110,8 @@ func (o *op) run(ctx context.Context) error {
 		switch {
 		case !o.resumed && c.start():
 		case c.to.message != nil && watched && i == len(o.calls)-1:
-			c.run() // this goroutine is free
+			// This goroutine would only wait, so it makes the last call itself.
+			c.run()
 		default:
 			r.pool.do(c)
 		}

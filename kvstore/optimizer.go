@@ -135,7 +135,8 @@ func (s *control) restoreRates(ctx context.Context, saved, now *optim.Config) er
 		from := ch.Step
 		if from < round {
 			if i+1 < len(saved.Changes) && saved.Changes[i+1].Step <= round {
-				continue // a later change replaced it
+				// The next change is in force by that round, too, and replaces this one.
+				continue
 			}
 			from = round
 		}

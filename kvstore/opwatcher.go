@@ -21,7 +21,8 @@ type opWatcher struct {
 	ended context.Context
 	end   context.CancelCauseFunc
 
-	mu sync.Mutex // guards the fields below, and ops' watchEntry
+	// mu guards the fields below, and ops' watchEntry.
+	mu sync.Mutex
 	// first and last are the ends of the list of waiting ops, in the order in which they began.
 	first, last *op
 	// running says that the goroutine was started, and asleep that it has no timer set and must
@@ -236,7 +237,8 @@ func (l *opWatcher) endWatched(ended <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.contextDone != ended {
-		return // another context is watched now
+		// Another context is watched now.
+		return
 	}
 	for o := l.first; o != nil; o = o.watch.after {
 		if o.watch.watched {

@@ -25,7 +25,8 @@ type placementTracker struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 
-	mu   sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu   sync.Mutex
 	keys map[uint64]*key
 	// knownServers are the nodes that have been sent mode and optimizer.
 	knownServers map[uint64]bool

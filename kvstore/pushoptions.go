@@ -50,7 +50,8 @@ type PushOptions struct {
 // the gradients of micro-batch j and m_j its weight, j from 1 to Count. Count 0 or 1 needs no Sqr.
 // A NaN is taken as infinite: such a step's norms are not finite.
 type Micro struct {
-	Count int // at most 65535
+	// Count is at most 65535.
+	Count int
 	Sqr   float64
 }
 

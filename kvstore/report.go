@@ -33,8 +33,9 @@ type StepReport struct {
 
 // An Evaluation is what a worker has measured of the model on data that it does not train on.
 type Evaluation struct {
-	Loss     float64
-	Accuracy float64 // 0 to 1
+	Loss float64
+	// Accuracy is from 0 to 1.
+	Accuracy float64
 	// Others are further scores, by names of one's own. The first 12 are shown, under names of
 	// at most 32 letters, digits and "_".
 	Others []Score

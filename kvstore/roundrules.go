@@ -24,7 +24,8 @@ type roundRules struct {
 	// warnedUncompressed says that warnUncompressed has logged its line.
 	warnedUncompressed atomic.Bool
 
-	mu sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu sync.Mutex
 	// set is the optimizer that this worker set; nil: none.
 	set *optim.Config
 	// saved is the optimizer in the file of the last Load on rank 0, until restoreRates has

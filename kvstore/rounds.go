@@ -14,7 +14,8 @@ type rounds struct {
 	// async says that each push is a round by itself.
 	async bool
 
-	mu sync.Mutex // guards the fields below
+	// mu guards the fields below.
+	mu sync.Mutex
 	// turn is held by a call that pushes, or that must see no push under way.
 	turn turn
 	// acked is how many pushes were acknowledged.

@@ -16,15 +16,19 @@ const maxSlots = 4
 
 // savedKey describes one key in a file.
 type savedKey struct {
-	Name      string   `json:"name"`
-	Form      string   `json:"form"` // see formName
-	Average   bool     `json:"average,omitempty"`
-	Size      uint64   `json:"size"`
-	RowLength uint64   `json:"row_length,omitempty"`
-	Round     uint64   `json:"round"` // rounds closed
-	Slots     []string `json:"slots,omitempty"`
-	Table     string   `json:"table,omitempty"` // JSON of shard.Table
-	Shape     []int    `json:"shape,omitzero"`  // of a dense key; nil: not known
+	Name string `json:"name"`
+	// Form is one of formName's.
+	Form      string `json:"form"`
+	Average   bool   `json:"average,omitempty"`
+	Size      uint64 `json:"size"`
+	RowLength uint64 `json:"row_length,omitempty"`
+	// Round is how many rounds have closed.
+	Round uint64   `json:"round"`
+	Slots []string `json:"slots,omitempty"`
+	// Table is the JSON of a shard.Table.
+	Table string `json:"table,omitempty"`
+	// Shape is of a dense key. Nil: it is not known.
+	Shape []int `json:"shape,omitzero"`
 
 	// tensor is the tensor's name in the file, if it is not Name.
 	tensor string

@@ -22,7 +22,8 @@ type Snapshot struct {
 	err     error
 	keys    []savedKey
 	tensors []checkpoint.Tensor
-	config  string // the optimizer's JSON
+	// config is the optimizer's JSON.
+	config string
 }
 
 // snapshotReads is how many keys are read at once: enough to keep the servers busy, few enough that
@@ -78,7 +79,8 @@ func (n *Snapshot) read(ctx context.Context, keys []*key, from *shardStates) err
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, k := range keys { // by name
+	// Keys come by name, so that two files of one state are equal.
+	for _, k := range keys {
 		p := parts[k]
 		n.config = cmp.Or(n.config, p.config)
 		n.keys = append(n.keys, p.state.savedKey)
@@ -153,7 +155,8 @@ func (k *keyState) tensors() (list []checkpoint.Tensor) {
 func checkTarget(uri string) error {
 	path, err := checkpoint.LocalPath(uri)
 	if errors.Is(err, checkpoint.ErrScheme) {
-		return nil // opening it checks
+		// Opening the target checks it.
+		return nil
 	}
 	if err != nil {
 		return err

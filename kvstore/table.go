@@ -69,11 +69,16 @@ func (s *initialiser) InitTable(ctx context.Context, key string, t Table) error 
 
 // A Usage is what one server holds for the job, in bytes of memory taken.
 type Usage struct {
-	Server int    // rank
-	Shards uint64 // of all keys
-	Rows   uint64 // of open vocabularies
-	Values uint64 // bytes of values
-	State  uint64 // bytes of the optimizer's state
+	// Server is the server's rank.
+	Server int
+	// Shards is the number of shards, of all keys.
+	Shards uint64
+	// Rows is the number of rows, of open vocabularies.
+	Rows uint64
+	// Values is the bytes of values.
+	Values uint64
+	// State is the bytes of the optimizer's state.
+	State uint64
 	// Index is the bytes of the index from IDs to rows, for open vocabularies.
 	Index uint64
 	// Caught has the number of contributions that the server's guard has refused and clipped,
@@ -84,8 +89,9 @@ type Usage struct {
 // CaughtCount is the number of one worker's contributions that one server's guard has refused or
 // clipped. Contributions to several shards of a key are counted one by one.
 type CaughtCount struct {
-	Node    NodeID
-	Rank    uint32 // the worker's newest rank
+	Node NodeID
+	// Rank is the worker's newest rank.
+	Rank    uint32
 	Host    string
 	Refused uint64
 	Clipped uint64

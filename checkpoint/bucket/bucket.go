@@ -141,9 +141,11 @@ type source struct {
 	name string
 	size int64
 
-	mu   sync.Mutex // guards the rest
-	r    *blob.Reader
-	next int64 // where r is
+	// mu guards the rest.
+	mu sync.Mutex
+	r  *blob.Reader
+	// next is the offset that r is at.
+	next int64
 }
 
 // nearby is how much is read and thrown away rather than asked for anew.
@@ -206,7 +208,8 @@ func (s *source) Close() error {
 
 // memories are the buckets of mem://, which last as long as the process.
 var memories struct {
-	mu     sync.Mutex // guards byName
+	// mu guards byName.
+	mu     sync.Mutex
 	byName map[string]*blob.Bucket
 }
 

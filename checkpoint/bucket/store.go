@@ -40,8 +40,9 @@ var retries objects.RetryConfig
 
 // A store is the objects.Backend of a bucket.
 type store struct {
-	b       *blob.Bucket
-	address string // for messages
+	b *blob.Bucket
+	// address is for messages.
+	address string
 	prefix  string
 	dialect dialect
 	// keep says that Close leaves the bucket open.

@@ -29,12 +29,14 @@ type Bucket struct {
 	// fails.
 	Fault func(ctx context.Context, op, name string) error
 
-	mu    sync.Mutex // guards files
+	// mu guards files.
+	mu    sync.Mutex
 	files map[string][]byte
 }
 
 var buckets struct {
-	mu     sync.Mutex // guards byName
+	// mu guards byName.
+	mu     sync.Mutex
 	byName map[string]*Bucket
 }
 

@@ -24,7 +24,8 @@ type sums struct {
 	members []member
 	own     int
 
-	mu sync.Mutex // guards all below, and rounds
+	// mu guards all below, and rounds.
+	mu sync.Mutex
 	// over, unless nil, says that the membership is another one.
 	over   error
 	rounds []*round

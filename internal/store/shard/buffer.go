@@ -57,7 +57,8 @@ type Pool struct {
 	// unused is of the shards that use the pool.
 	unused freeLists
 
-	mu   sync.Mutex // guards all below
+	// mu guards all below.
+	mu   sync.Mutex
 	free [classes][]*Buffer
 	// least has, by class, the smallest length of free since the last Sweep.
 	least [classes]int

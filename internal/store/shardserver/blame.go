@@ -27,7 +27,8 @@ type blame struct {
 // A blameTable has the blames of the workers of the membership, and of those that have left it
 // within forgetBlame.
 type blameTable struct {
-	mu    sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu    sync.Mutex
 	nodes map[uint64]*blame
 }
 

@@ -12,7 +12,8 @@ import (
 // filledReports collects the reports of filled backups for the scheduler: those that come while one
 // is on its way go together in the next. So many new keys cost few messages.
 type filledReports struct {
-	mu      sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu      sync.Mutex
 	waiting []filledReport
 	// sending says that a goroutine sends the reports.
 	sending bool

@@ -11,7 +11,8 @@ import (
 // profiles has the profile of a server. There is one at a time, so that workers cannot make a
 // server hold more than its spans.
 type profiles struct {
-	mu sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu sync.Mutex
 	// current is nil if there is none.
 	current *profile
 	// ended is the last one: a late repetition of its run does not begin it again.

@@ -9,7 +9,8 @@ import (
 // make the server allocate without bound. It has its own mutex, because the goroutine that reads a
 // connection uses it and must not wait for a round's arithmetic.
 type quota struct {
-	mu sync.Mutex // guards shares
+	// mu guards shares.
+	mu sync.Mutex
 	// shares are of the senders that have something under way.
 	shares []share
 }

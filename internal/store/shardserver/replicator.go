@@ -21,7 +21,8 @@ type replicator struct {
 	turns  *fillTurns
 	filled filledReports
 
-	mu sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu sync.Mutex
 	// ended says that no new goroutines may start.
 	ended bool
 	// placementChange is closed by the next change of the placement.

@@ -20,7 +20,8 @@ var Unix Network = autoNetwork{}
 
 // An autoNetwork is TCP with faster connections within a host.
 type autoNetwork struct {
-	memory bool // shared memory within a host
+	// memory allows memory that two processes of a host share.
+	memory bool
 }
 
 func (n autoNetwork) Listen(addr string) (net.Listener, error) {

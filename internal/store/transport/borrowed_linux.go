@@ -38,7 +38,8 @@ const (
 
 // borrowed is the memory that the peer lends.
 type borrowed struct {
-	from     *net.UnixConn // for file descriptors
+	// from is where file descriptors come from.
+	from     *net.UnixConn
 	writable bool
 	mappings []*shm.Mapping
 }

@@ -27,9 +27,10 @@ type Client struct {
 	// ctx ends with Close.
 	ctx    context.Context
 	cancel context.CancelFunc
-	mu     sync.Mutex // guards the two below
-	ended  bool
-	conns  map[*clientConn]bool
+	// mu guards the two below.
+	mu    sync.Mutex
+	ended bool
+	conns map[*clientConn]bool
 	// wg waits for the goroutines of connections.
 	wg sync.WaitGroup
 }

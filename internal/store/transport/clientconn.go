@@ -53,7 +53,8 @@ type clientConn struct {
 	// dead is closed by kill.
 	dead chan struct{}
 
-	mu      sync.Mutex // guards all below
+	// mu guards all below.
+	mu      sync.Mutex
 	pending map[uint32]*call
 	lastID  uint32
 	// frames is the number of answers read.
@@ -272,7 +273,8 @@ func (cc *clientConn) read() error {
 		if !known {
 			return fmt.Errorf("an answer to request %d, which was never sent", h.ID)
 		}
-		if k == nil { // cancelled
+		// The call was cancelled: its answer is skipped.
+		if k == nil {
 			err = br.discard(h.Head + h.Payload)
 		} else {
 			head, err = k.readAnswer(br, h, head)

@@ -41,7 +41,8 @@ type Network interface {
 
 // Config configures a Client or a Server. The zero value of a field takes the default beside it.
 type Config struct {
-	Network Network // default: TCP
+	// Network is TCP by default.
+	Network Network
 	// Secret is the job's. Empty: connections are not authenticated.
 	Secret []byte
 	// Identity is this process's. Nil: connections between hosts are not encrypted.
@@ -51,11 +52,13 @@ type Config struct {
 	// Connections is the number of connections of a Client: 4 by default, or 1 to a loopback
 	// address on a machine with few cores.
 	Connections int
-	DialTimeout time.Duration // default: 5 s
+	// DialTimeout is 5 s by default.
+	DialTimeout time.Duration
 	// MaxInFlight is the most requests in flight of a Client, and of each connection of a
 	// Server: 4096 by default; more wait.
 	MaxInFlight int
-	Logger      *slog.Logger // default: slog.Default()
+	// Logger is slog.Default() by default.
+	Logger *slog.Logger
 
 	// Recorder counts the bytes of frames sent and received, headers included; nil: they are
 	// not counted.

@@ -23,7 +23,8 @@ type doorbell struct {
 	err     error
 	try     func(fd uintptr) (done bool)
 
-	mu       sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu       sync.Mutex
 	deadline time.Time
 	// applied is the socket's deadline.
 	applied time.Time

@@ -12,7 +12,8 @@ import (
 
 // A loan is the state of the memory that a memoryConn lends its peer.
 type loan struct {
-	over *net.UnixConn // for file descriptors
+	// over is the socket that file descriptors are sent over.
+	over *net.UnixConn
 	// numbers has, by block ID, the numbers of the blocks that the peer has.
 	numbers map[uint64]uint32
 	// sent is the ID of a block that was sent and that the peer has not received yet; 0: none.

@@ -30,7 +30,8 @@ const (
 
 // callLoans are the loans of a memoryConn, at either end.
 type callLoans struct {
-	mu   sync.Mutex // guards all but numbers
+	// mu guards all but numbers.
+	mu   sync.Mutex
 	free []*lentCall
 	// made is how many of maxLoans have been made, each with a word.
 	made uint32

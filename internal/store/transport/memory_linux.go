@@ -53,13 +53,15 @@ type memoryConn struct {
 	peer               net.Addr
 	closed             atomic.Bool
 
-	reading sync.Mutex // held by Read
+	// reading is held by Read.
+	reading sync.Mutex
 	in      ring
 	// record is the one that is being read.
 	record record
 	// blocks are those of the peer's memory.
-	blocks  borrowed
-	writing sync.Mutex // held by Write
+	blocks borrowed
+	// writing is held by Write.
+	writing sync.Mutex
 	out     ring
 	// loan is what is lent to the peer.
 	loan loan
@@ -135,7 +137,8 @@ func acceptRings(nc *net.UnixConn, fd, second, third int, bits uint8) (net.Conn,
 // unixConnOf makes a connection of a file descriptor, and owns it from now on.
 func unixConnOf(fd int, name string) (*net.UnixConn, error) {
 	f := os.NewFile(uintptr(fd), name)
-	defer f.Close() // net has a copy
+	// Package net has made a copy of the descriptor.
+	defer f.Close()
 	nc, err := net.FileConn(f)
 	if err != nil {
 		return nil, err
@@ -181,7 +184,8 @@ func newMemoryConn(nc *net.UnixConn, fd, second, third, bits, side int) (*memory
 	return c, nil
 }
 
-func (c *memoryConn) transport() int       { return telemetry.SharedMemory } // used by trafficOf
+// transport is for trafficOf.
+func (c *memoryConn) transport() int       { return telemetry.SharedMemory }
 func (c *memoryConn) LocalAddr() net.Addr  { return hostAddr("memory of this host") }
 func (c *memoryConn) RemoteAddr() net.Addr { return c.peer }
 

@@ -44,7 +44,8 @@ type secureConn struct {
 	*tls.Conn
 	under *heldConn
 
-	writing sync.Mutex // held by writes
+	// writing is held by writes.
+	writing sync.Mutex
 	// small has pieces that share a record.
 	small []byte
 
@@ -58,7 +59,8 @@ type secureConn struct {
 type heldConn struct {
 	net.Conn
 
-	mu   sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu   sync.Mutex
 	held bool
 	// buf is sealed, and not written yet.
 	buf []byte
@@ -156,7 +158,8 @@ func broken(err error) bool {
 // errRecord says what a changed record looks like from here.
 var errRecord = errors.New("a record is not valid: something on the way changed, dropped or repeated bytes")
 
-func (c *secureConn) transport() int { return telemetry.TLS } // used by trafficOf
+// transport is for trafficOf.
+func (c *secureConn) transport() int { return telemetry.TLS }
 
 // spent reports whether the connection's keys have sealed as many records as they may: new calls
 // take another connection.

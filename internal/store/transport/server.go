@@ -28,7 +28,8 @@ type Server struct {
 	cancel          context.CancelFunc
 	unauthenticated unauthenticated.Conns
 
-	mu    sync.Mutex // guards all below
+	// mu guards all below.
+	mu    sync.Mutex
 	ended bool
 	// conns has the accepted connections, and what the handshake made of each.
 	conns map[net.Conn]net.Conn
@@ -133,7 +134,8 @@ func (s *Server) accept(nc net.Conn) {
 		return
 	}
 	if out := s.unauthenticated.Enter(nc); out != nil {
-		out.Close() // its own goroutine cleans up
+		// The goroutine of that connection cleans up.
+		out.Close()
 	}
 	s.conns[nc] = nc
 	s.wg.Go(func() {

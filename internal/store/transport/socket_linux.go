@@ -37,7 +37,8 @@ const maxPieces = 1024
 
 // A socketRead is a read under way.
 type socketRead struct {
-	mu  sync.Mutex // held by Read
+	// mu is held by Read.
+	mu  sync.Mutex
 	p   []byte
 	n   int
 	err error
@@ -46,7 +47,8 @@ type socketRead struct {
 
 // A socketWrite is a write under way.
 type socketWrite struct {
-	mu   sync.Mutex // held by writeVector
+	// mu is held by writeVector.
+	mu   sync.Mutex
 	rest *net.Buffers
 	iov  []unix.Iovec
 	err  error
@@ -68,7 +70,8 @@ func newSocketConn(nc net.Conn, kind int) net.Conn {
 	return c
 }
 
-func (c *socketConn) transport() int { return c.kind } // used by trafficOf
+// transport is for trafficOf.
+func (c *socketConn) transport() int { return c.kind }
 
 // Read implements net.Conn.
 func (c *socketConn) Read(p []byte) (int, error) {

@@ -33,7 +33,8 @@ type frameWriter struct {
 	// wake says that the batch is no longer empty.
 	wake chan struct{}
 
-	mu sync.Mutex // guards the two
+	// mu guards the two.
+	mu sync.Mutex
 	// batch has small frames to be written.
 	batch []byte
 	// queue has large frames to be written, by order, then by arrival.

@@ -21,7 +21,8 @@ type Conns struct {
 	// get through.
 	Patience time.Duration
 
-	mu sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu sync.Mutex
 	// list is in the order of arrival.
 	list []entry
 	of   map[string]int

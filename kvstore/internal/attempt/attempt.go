@@ -141,7 +141,8 @@ func (a *Loop) Run(x Request, first error, took time.Duration) error {
 			return nil
 		}
 		if IsClosed(x.Over()) && !a.serverGone(err) {
-			return err // the op knows why
+			// The op knows why, and adds it.
+			return err
 		}
 		next, err := a.judge(x, err, began)
 		switch next {

@@ -194,7 +194,8 @@ func (s *sorting) sortOpen(spread *shard.Spread, n int, rows []int64) {
 
 type sortedRow struct {
 	shard int
-	row   int64 // within the shard
+	// row is the row's number within the shard.
+	row int64
 }
 
 // each yields the rows in order, each with its index in the caller's rows.
