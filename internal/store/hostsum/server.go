@@ -1,15 +1,11 @@
 package hostsum
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/store/shard"
 	"github.com/paragon-train/paragon/internal/store/transport"
@@ -18,6 +14,10 @@ import (
 
 // A Server adds up the gradients of its host's workers for the shards that its worker leads. It is
 // a transport.Handler. All of its methods may be called concurrently.
+//
+// It refuses rather than waits whenever it cannot sum: a worker that is refused with
+// wire.CodePushAlone pushes to the shard's server itself, which always gives the same result. So no
+// fault of a leader holds up more than a round.
 type Server struct {
 	env env
 
@@ -30,46 +30,6 @@ type Server struct {
 	// idle is closed when active is 0. Nil: no one waits for that.
 	idle  chan struct{}
 	ended bool
-}
-
-// An env is what the sums of a Server need of it: how to forward, where to allocate, and what to
-// count. It takes no lock, so that rounds never wait for the Server.
-type env struct {
-	cfg  Config
-	pool *shard.Pool
-	// ctx ends with Close, which then waits for what is being forwarded.
-	ctx        context.Context
-	cancel     context.CancelFunc
-	forwarding sync.WaitGroup
-	// sent counts the sums that servers have taken.
-	sent atomic.Uint64
-	// dissolved counts the rounds whose workers have pushed for themselves.
-	dissolved atomic.Uint64
-}
-
-type shardID struct {
-	key   uint64
-	index uint32
-}
-
-// A view is the host's part of one membership.
-type view struct {
-	generation uint64
-	// members are in rank order. With fewer than two there is nothing to add up.
-	members []member
-	// own is this worker's place among the members.
-	own int
-}
-
-type member struct {
-	node uint64
-	rank uint32
-	host string
-	pid  uint32
-}
-
-func (m member) String() string {
-	return fmt.Sprintf("worker %d on %s (node %d, pid %d)", m.rank, m.host, m.node, m.pid)
 }
 
 // New returns a Server without members. Close ends it.
@@ -144,64 +104,6 @@ func (s *Server) Close() {
 // push for themselves.
 func (s *Server) Counts() (sent, dissolved uint64) { return s.env.sent.Load(), s.env.dissolved.Load() }
 
-// A call is one worker's push.
-type call struct {
-	s    *Server
-	push wire.Push
-	sums *sums
-	data *shard.Buffer
-	// lent is where the payload lies, in place of data.
-	lent loan
-	// taken says that the payload is counted in sums.taken.
-	taken bool
-	round *round
-	value wire.Value
-}
-
-// prepare checks a push with a payload of n bytes, and counts it as being received.
-func (c *call) prepare(n int) error {
-	p, s := &c.push, c.s
-	least, most, err := 0, 0, error(nil)
-	switch p.Codec {
-	case wire.CodecFloat32, wire.CodecFloat16, wire.CodecBFloat16:
-	default:
-		return alone("codec %d cannot be summed", p.Codec)
-	}
-	switch p.AnswerCodec {
-	case wire.CodecFloat32, wire.CodecFloat16, wire.CodecBFloat16:
-	default:
-		return transport.Refuse(wire.CodeUnsupported, 0, "host sums: got codec %d for the answer, want float32 (0), float16 (1) or bfloat16 (2)", p.AnswerCodec)
-	}
-	if !p.Answer || p.Judged || len(p.Contributors) > 0 || p.Seq == 0 {
-		return alone("got a push that cannot be summed: without an answer, judged, of several workers or without a sequence number")
-	}
-	length, ok := s.env.cfg.Length(p.Key, p.Shard)
-	if !ok {
-		return transport.Refuse(wire.CodeBusy, 0, "host sums: key %d shard %d is not initialised here yet", p.Key, p.Shard)
-	}
-	if p.N != length {
-		return transport.Refuse(wire.CodeSize, 0, "host sums: key %d shard %d: got %d values, want %d", p.Key, p.Shard, p.N, length)
-	}
-	if least, most, err = shard.PayloadSize(p.Codec, int(length)); err != nil || n < least || n > most {
-		return transport.Refuse(wire.CodeSize, 0, "host sums: key %d shard %d: got %d bytes of payload, want %d", p.Key, p.Shard, n, least)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t, err := s.sumsOf(p, length)
-	if err != nil {
-		return err
-	}
-	if !t.take(p.Node) {
-		return transport.Refuse(wire.CodeBusy, p.Generation, "host sums: %d pushes of node %d to key %d shard %d are under way", maxPayloads, p.Node, p.Key, p.Shard)
-	}
-	c.sums, c.taken = t, true
-	s.active++
-	if c.lent == nil {
-		c.data = s.env.pool.Get(max(n, 8))
-	}
-	return nil
-}
-
 // sumsOf returns the state of a push's shard, of so many values, if its sender is of this host and
 // this worker adds up the shard. The caller holds the mutex.
 func (s *Server) sumsOf(p *wire.Push, length uint64) (*sums, error) {
@@ -242,72 +144,6 @@ func (s *Server) PushAlone(request *wire.Push) error {
 	return t.pushAlone(request)
 }
 
-// A remoteLoan is a gradient in the memory of another process; an ownLoan is one in this one, of a
-// call that waits.
-type remoteLoan struct{ *transport.Loan }
-
-type ownLoan []byte
-
-func (l remoteLoan) values() []float32 { return float32s(l.Payload()) }
-func (l *ownLoan) Claim() bool         { return true }
-func (l *ownLoan) Release()            {}
-func (l *ownLoan) values() []float32   { return float32s(*l) }
-
-func float32s(b []byte) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
-}
-
-// finish releases what the call holds.
-func (c *call) finish() {
-	c.data.Release()
-	c.data = nil
-	if !c.taken {
-		return
-	}
-	c.taken = false
-	c.sums.give(c.push.Node, c.round)
-	s := c.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.active--; s.active == 0 && s.idle != nil {
-		close(s.idle)
-		s.idle = nil
-	}
-}
-
-// serve waits for the round and returns its value's bytes, which are valid until finish.
-func (c *call) serve(ctx context.Context) (value []byte, err error) {
-	r, err := c.sums.join(&c.push, c.data, c.lent, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	c.data, c.round = nil, r
-	if c.lent != nil {
-		defer func() {
-			if err != nil {
-				c.sums.settle(r, c.push.Node, c.lent)
-			}
-		}()
-	}
-	timer := time.NewTimer(max(time.Duration(c.push.WaitMillis)*time.Millisecond, time.Millisecond))
-	defer timer.Stop()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-		return nil, alone("the connection has ended")
-	case <-timer.C:
-		t := c.sums
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		return nil, transport.Refuse(wire.CodeTimeout, c.push.Generation, "host sums: push of key %d shard %d: %s", t.key, t.shard, r.waiting())
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	c.value = r.out.Value
-	return r.out.Got, nil
-}
-
 // Buffer implements transport.Handler.
 func (s *Server) Buffer(r *transport.Request, n int) ([]byte, error) {
 	c := &call{s: s}
@@ -338,13 +174,6 @@ func (s *Server) Borrow(r *transport.Request, l *transport.Loan) ([]byte, error)
 		return nil, nil
 	}
 	return c.data.Bytes(len(l.Payload())), nil
-}
-
-func (c *call) decode(r *transport.Request) error {
-	if r.Kind != wire.KindPush {
-		return transport.Refuse(wire.CodeUnsupported, 0, "host sums: got a %v, want a push", r.Kind)
-	}
-	return wire.DecodeHead(&c.push, r.Head)
 }
 
 // Drop implements transport.Handler.
@@ -409,8 +238,4 @@ func (s *Server) Call(ctx context.Context, request *wire.Push, answer *wire.Valu
 	}
 	*answer = c.value
 	return dst[:copy(dst, got)], nil
-}
-
-func sortContributors(list []wire.Contributor) {
-	slices.SortFunc(list, func(a, b wire.Contributor) int { return cmp.Compare(a.Node, b.Node) })
 }
