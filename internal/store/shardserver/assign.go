@@ -11,7 +11,8 @@ import (
 )
 
 // assignmentOf returns this server's assignment for a shard. It asks the scheduler if the key is
-// new.
+// new: keys are placed while the job runs, and only their number tells a server that it does not
+// know one yet. Requests that need the answer share one question.
 func (s *Server) assignmentOf(ctx context.Context, at shardID) (assignment, error) {
 	if !s.membership.Load().hasBackups() {
 		return assignment{}, nil
@@ -172,8 +173,8 @@ func (s *Server) shardSynced(at shardID, e *entry) {
 	}
 }
 
-// wakeWaiters makes the shard usable and wakes those who wait for its first value. The caller holds
-// mu.
+// wakeWaiters makes the shard usable and wakes those who wait for its first value. The caller
+// holds mu.
 func (s *Server) wakeWaiters(at shardID, e *entry) {
 	if st := e.replica; st != nil {
 		st.mu.Lock()

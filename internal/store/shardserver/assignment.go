@@ -1,6 +1,9 @@
 package shardserver
 
 // An assignment is this server's role for one shard under one placement.
+//
+// Two of them are compared as a whole: if anything differs, work that was begun under the one is
+// not finished under the other.
 type assignment struct {
 	number uint64
 	role   role

@@ -8,8 +8,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// backupLacks reports whether the backup lacks an asynchronous contribution, whose worker drops its
-// copy once it is acknowledged. In sync mode workers keep their copies until the round has closed.
+// backupLacks reports whether the backup lacks an asynchronous contribution, whose worker drops
+// its copy once it is acknowledged. In sync mode workers keep their copies until the round has
+// closed, and push them again to a backup that was promoted.
 func (c *call) backupLacks() bool {
 	if c.s.backups == nil || !c.entry.shard.Async() {
 		return false

@@ -5,7 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// A budget is what senders have made the server hold.
+// A budget is what senders have made the server hold. Everything in it is taken before memory
+// is, and given back by whoever took it, so that the sums are right whatever becomes of a
+// request. It has no mutex: a sender that fills it does not hold up the others, which are
+// refused one by one.
 type budget struct {
 	// bytes is of values and indices in use.
 	bytes atomic.Int64
@@ -18,6 +21,7 @@ type budget struct {
 	reads chan struct{}
 }
 
+// newBudget returns a budget of which nothing is taken.
 func newBudget() budget { return budget{reads: make(chan struct{}, maxStateReads)} }
 
 // reserve counts bytes of values and indices that a shard is about to allocate, or (negative) has

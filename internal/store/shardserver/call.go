@@ -210,6 +210,7 @@ func (s *Server) newCalls(list []*call, n int) []*call {
 	return list
 }
 
+// makeCall returns an empty call. Its release is made here, once: a method value allocates.
 func makeCall(s *Server) *call {
 	c := &call{s: s}
 	c.release = c.finish

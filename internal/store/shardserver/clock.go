@@ -23,6 +23,7 @@ func newClock(r *trace.Recorder) clock {
 	return c
 }
 
+// now is the time. It is called several times for each request.
 func (c *clock) now() int64 { return c.began.UnixNano() + int64(time.Since(c.began)) }
 
 // traced turns a time of now into one of the trace's clock.

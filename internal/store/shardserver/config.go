@@ -84,6 +84,7 @@ func (c *Config) wait(millis uint32) time.Duration {
 	return min(time.Duration(millis)*time.Millisecond, c.MaxWait)
 }
 
+// withDefaults returns the Config with its zero fields replaced.
 func (c Config) withDefaults() Config {
 	if c.MaxShards <= 0 {
 		c.MaxShards = 2 << 20

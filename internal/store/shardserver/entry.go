@@ -15,6 +15,9 @@ type shardID struct {
 }
 
 // An entry is one shard, with its replication and the quotas of the workers that use it.
+//
+// An entry stays the same as long as the server has the shard. A shard that is filled again is
+// another entry, so that a request that holds the old one cannot write to the new one.
 type entry struct {
 	shard *shard.Shard
 	// cfg is the shard's.
@@ -62,6 +65,8 @@ func newReplicated(sh *shard.Shard) *entry {
 	return &x.entry
 }
 
+// assignment is the newest one, which may change as soon as it is returned; what depends on it
+// holds the replicaState's mutex.
 func (e *entry) assignment() assignment {
 	if e.replica == nil {
 		return assignment{}

@@ -18,6 +18,7 @@ const (
 // fillTurns bound the fills under way: each holds a token.
 type fillTurns struct{ large, small chan struct{} }
 
+// newFillTurns returns turns of which none is taken.
 func newFillTurns() *fillTurns {
 	return &fillTurns{make(chan struct{}, maxFills), make(chan struct{}, maxSmallFills)}
 }

@@ -36,6 +36,8 @@ type caughtWorker struct {
 	unlogged int
 }
 
+// A line is one of the log, not written yet: findings are recorded while a shard's mutex is
+// held, under which nothing may wait for the log.
 type line struct {
 	text string
 	args []any

@@ -21,6 +21,9 @@ func (s *Server) Borrow(r *transport.Request, l *transport.Loan) ([]byte, error)
 }
 
 // receive prepares a call for a payload of n bytes, which has perhaps been lent.
+//
+// A request without a call after this was refused: its payload is then skipped and not read into
+// memory.
 func (s *Server) receive(r *transport.Request, n int, l *transport.Loan) (b []byte, err error) {
 	c := s.newCall()
 	defer s.recovered(r.Kind, &err)
@@ -151,7 +154,8 @@ func (s *Server) recovered(kind wire.Kind, err *error) {
 	}
 }
 
-// nack turns an error into a Refusal with the server's generation.
+// nack turns an error into a Refusal with the server's generation, by which the worker sees
+// whether it or the server is behind.
 func (s *Server) nack(err error) error {
 	generation := s.membership.Load().generation
 	var refusal *transport.Refusal

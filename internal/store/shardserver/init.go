@@ -28,7 +28,8 @@ func (c *call) serveInit(ctx context.Context) error {
 	return c.answerRounds(e)
 }
 
-// create returns the shard that m describes, and whether it is new.
+// create returns the shard that m describes, and whether it is new. A shard that exists keeps
+// its value: after a lost answer the same request comes again, and rounds may have closed since.
 func (s *Server) create(ctx context.Context, m *wire.InitShard, value []float32) (*entry, bool, error) {
 	cfg, err := shard.ConfigOf(m, &s.host)
 	if err == nil {

@@ -9,6 +9,10 @@ import (
 )
 
 // A lentPush is the loan of a push with an answer, as its shard uses it.
+//
+// The worker may take its memory back at any time: the transport's Loan says whether it has. The
+// shard claims the loan for as long as it reads or writes, and settle ends all use before the
+// call is answered, since an answered worker changes its gradient.
 type lentPush struct {
 	// Loan is nil if nothing is lent.
 	*transport.Loan
@@ -20,8 +24,10 @@ type lentPush struct {
 
 var _ shard.Loan = (*lentPush)(nil)
 
+// Values are the gradient. They may be read only between Claim and Release.
 func (l *lentPush) Values() []float32 { return float32s(l.Payload()) }
 
+// Out is where the value goes; nil: the answer carries it.
 func (l *lentPush) Out() []float32 {
 	if !l.out {
 		return nil
@@ -29,8 +35,10 @@ func (l *lentPush) Out() []float32 {
 	return float32s(l.Loan.Out())
 }
 
+// Place notes what Out has now. The answer then needs no payload.
 func (l *lentPush) Place(rounds uint64) { l.placed = rounds }
 
+// float32s returns memory as numbers, without a copy.
 func float32s(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }

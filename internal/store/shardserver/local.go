@@ -60,6 +60,8 @@ func (l *Local) CallNotify(ctx context.Context, sent func(), request, answer wir
 	return nil, err
 }
 
+// serveLocal makes the answer to a request of this process. The request and its payload are
+// copied, since their owner may change them while a push still waits for its round.
 func (c *call) serveLocal(ctx context.Context, sent func(), request wire.Message, payload [][]byte) error {
 	x := serviceOf(request.Kind())
 	if x == nil || x.take == nil || !x.take(c, request) {

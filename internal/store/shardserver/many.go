@@ -15,6 +15,10 @@ import (
 
 // A manyCall is what a call of a PushMany has besides. Each push is a call of its own, which is
 // prepared, waits, is refused and is answered as that of a Push; only the frames are shared.
+//
+// The calls of its pushes belong to the goroutine that has the call of the message, but for
+// those that serveEarly has until servePushMany returns. They own their quotas; the message owns
+// the payload until the contributions have been copied out of it.
 type manyCall struct {
 	head   wire.PushMany
 	answer wire.PushedMany
@@ -31,6 +35,7 @@ type manyCall struct {
 // keepPushes is the number of pushes up to which the memory of a message is kept for the next one.
 const keepPushes = 1024
 
+// manyHead is where a PushMany is decoded. Its memory is kept with the call up to keepPushes.
 func (c *call) manyHead() *wire.PushMany {
 	if c.many == nil {
 		c.many = &manyCall{}
@@ -189,6 +194,7 @@ func (c *call) servePushMany(ctx context.Context) error {
 	return nil
 }
 
+// serveEarly is servePush on a goroutine of its own, where no one else catches a panic.
 func (c *call) serveEarly(ctx context.Context) {
 	defer c.s.recovered(c.kind, &c.err)
 	c.err = c.servePush(ctx)

@@ -11,7 +11,8 @@ import (
 )
 
 // A membership is the job's membership at one revision, as far as a server needs it. It is
-// immutable.
+// immutable: a request reads the pointer once and sees generation, ranks and members that belong
+// together, without a lock.
 type membership struct {
 	generation uint64
 	workers    map[uint64]*worker
@@ -42,6 +43,7 @@ type worker struct {
 	blame *blame
 }
 
+// String names the worker for people: rank, host, node and process.
 func (w *worker) String() string {
 	if w.joins {
 		return fmt.Sprintf("joining worker on %s (node %d, pid %d)", w.host, w.node, w.pid)
@@ -130,6 +132,7 @@ func (v *membership) laggards(late []shard.Laggard, now int64) string {
 	return b.String()
 }
 
+// rounded leaves the digits out that say nothing to a person.
 func rounded(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(time.Millisecond)

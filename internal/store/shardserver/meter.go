@@ -26,13 +26,16 @@ type meter struct {
 	blames  blameTable
 }
 
+// Closed counts and traces a round. The shard's mutex is held, so it takes no lock.
 func (m *meter) Closed(cfg *shard.Config, t shard.Timing) {
 	m.count(&t)
 	m.traceRound(cfg, &t)
 }
 
+// Now is the server's time.
 func (m *meter) Now() int64 { return m.clock.now() }
 
+// Hold counts contributions that wait.
 func (m *meter) Hold(bytes int64) { m.held.Add(bytes) }
 
 // count adds a round to the sums.

@@ -33,4 +33,6 @@ func (p *patience) set(d time.Duration) {
 	}
 }
 
+// stop stops the timer after a wait that something else has ended. A later set needs no drain:
+// timers of this language's version deliver nothing after Stop.
 func (p *patience) stop() { p.timer.Stop() }

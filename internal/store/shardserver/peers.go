@@ -76,6 +76,7 @@ func (r *newKeysRead) join() (reading chan struct{}, mine bool) {
 	return r.reading, mine
 }
 
+// end answers the question: all who share it look again.
 func (r *newKeysRead) end(reading chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -56,6 +56,7 @@ func (x *profiles) end() {
 	}
 }
 
+// endAll drops the current profile at the end of the job.
 func (x *profiles) endAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -2,9 +2,9 @@ package shardserver
 
 import "github.com/paragon-train/paragon/internal/store/shard"
 
-// promptValues is the size, in values, up to which a dense shard's pushes and pulls are answered by
-// the goroutine that reads their connection: their sum and update take microseconds, less than
-// starting another goroutine.
+// promptValues is the size, in values, up to which a dense shard's pushes and pulls are answered
+// by the goroutine that reads their connection: their sum and update take microseconds, less
+// than starting another goroutine. Larger ones would hold up the requests behind them.
 const promptValues = 4096
 
 // tryPush is servePush, if it need not wait. If it must it may have handed over the contribution

@@ -8,6 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
+// checkAnswerCodec returns an error unless values can be sent in a codec. Gradients may come in
+// more: a value must not lose what other workers still need.
 func checkAnswerCodec(codec uint8) error {
 	switch codec {
 	case wire.CodecFloat32, wire.CodecFloat16, wire.CodecBFloat16:
@@ -16,6 +18,7 @@ func checkAnswerCodec(codec uint8) error {
 	return refuse(wire.CodeUnsupported, "got codec %d for the answer, want float32 (0), float16 (1) or bfloat16 (2)", codec)
 }
 
+// preparePull checks the head of a Pull and claims an answer.
 func (c *call) preparePull(n int) (err error) {
 	m := &c.pull
 	c.origin = &m.Origin
@@ -34,6 +37,8 @@ func (c *call) preparePull(n int) (err error) {
 	return c.claims.pull(&c.request, c.s.membership.Load(), c.s.pulls)
 }
 
+// preparePullRows checks the head of a PullRows, whose payload names the rows, and claims an
+// answer. The rows themselves are checked by the shard.
 func (c *call) preparePullRows(n int) (err error) {
 	m := &c.pullRows
 	c.origin = &m.Origin
@@ -53,6 +58,7 @@ func (c *call) preparePullRows(n int) (err error) {
 	return c.claims.pull(&c.request, c.s.membership.Load(), c.s.pulls)
 }
 
+// servePull answers with the value that the worker asks for, once there is one.
 func (c *call) servePull(ctx context.Context) error {
 	m := &c.pull
 	return c.answerValue(ctx, wantOf(m), m.Codec, m.WaitMillis)
@@ -88,6 +94,9 @@ func (c *call) answerVersion(v *shard.Version, node uint64, codec uint8) error {
 	return c.answer(&c.reply.value, b)
 }
 
+// servePullRows answers with some rows, all of one round. Between the end of the wait and the
+// copy the next round may close and be hidden until the backup has it: the wait then begins
+// again.
 func (c *call) servePullRows(ctx context.Context) error {
 	m := &c.pullRows
 	want := shard.Want{Node: m.Node, Round: m.Round, Seq: m.Seq, Staleness: m.Staleness}

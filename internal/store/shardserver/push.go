@@ -9,6 +9,8 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
+// preparePush checks the head of a Push and claims room for its payload. What may change until
+// the payload is here, such as the round, is checked by the shard.
 func (c *call) preparePush(n int) (err error) {
 	m := &c.push
 	c.origin = &m.Origin
@@ -38,6 +40,7 @@ func (c *call) preparePush(n int) (err error) {
 	return c.claims.push(&c.request, c.s.membership.Load(), c.s.pushes)
 }
 
+// between names a range for messages.
 func between(least, most int) string {
 	if least == most {
 		return strconv.Itoa(least)
@@ -45,6 +48,7 @@ func between(least, most int) string {
 	return fmt.Sprintf("%d to %d", least, most)
 }
 
+// preparePushRows checks the head of a PushRows and claims room for its payload.
 func (c *call) preparePushRows(n int) (err error) {
 	m := &c.pushRows
 	c.origin = &m.Origin
@@ -68,6 +72,8 @@ func (c *call) preparePushRows(n int) (err error) {
 	return c.claims.push(&c.request, c.s.membership.Load(), c.s.pushes)
 }
 
+// servePush hands the contribution over and answers when its round has closed, or at once if the
+// push wants no value. A call that was tried before, by tryPush, has handed it over.
 func (c *call) servePush(ctx context.Context) error {
 	m := &c.push
 	if !c.held {
@@ -99,6 +105,8 @@ func wantAfter(m *wire.Push) shard.Want {
 	return shard.Want{Node: m.Node, Round: m.Round + 1, Seq: m.Seq, Staleness: shard.NoBound}
 }
 
+// servePushRows hands over a contribution of rows. It never answers with the value: workers pull
+// other rows than they push.
 func (c *call) servePushRows(ctx context.Context) error {
 	m := &c.pushRows
 	err := c.contribute(ctx, shard.Contribution{

@@ -36,6 +36,7 @@ type claim struct {
 	what int
 }
 
+// made reports whether the claim holds anything.
 func (c *claim) made() bool { return c.of != nil }
 
 // end gives the claim back, if there is one.

@@ -2,7 +2,12 @@ package shardserver
 
 import "sync"
 
-// A replicaState is the state of a shard's replication, in a job with backups.
+// A replicaState is the state of a shard's replication, in a job with backups: of a primary,
+// what its backup has; of a backup, whose copy it is.
+//
+// The scheduler may change the assignment at any time, while requests to the backup are under
+// way. So whoever acts by an assignment takes backupNumber with it, and looks whether it is
+// still the same before it changes anything here.
 type replicaState struct {
 	// mu guards the rest. It may be taken while a shard's own is held.
 	mu         sync.Mutex
@@ -32,6 +37,8 @@ type replicaState struct {
 // alwaysSynced is closed.
 var alwaysSynced = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
+// clearSynced records that the backup lacks some of the state. The caller holds mu. Those who
+// wait already keep their channel, and go on waiting.
 func (st *replicaState) clearSynced() {
 	if st.synced == alwaysSynced {
 		st.synced = nil

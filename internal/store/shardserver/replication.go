@@ -40,7 +40,9 @@ func temporary(code wire.Code) bool {
 	return false
 }
 
-// step fills the backup or sends it one round. It returns false if there was nothing to do.
+// step fills the backup or sends it one round. It returns false if there was nothing to do. A
+// backup that says CodeGap has another state than this server believed, for instance after it
+// was started again: it is filled anew.
 func (j *replication) step(ctx context.Context, x assignment) (did bool, err error) {
 	e := j.e
 	on, pending := e.shard.BackupStatus()
@@ -74,13 +76,15 @@ func (j *replication) step(ctx context.Context, x assignment) (did bool, err err
 	return true, err
 }
 
+// number is that of the newest fill, which a backup must have to take a round.
 func (j *replication) number() uint64 {
 	j.e.replica.mu.Lock()
 	defer j.e.replica.mu.Unlock()
 	return j.e.replica.fillNumber
 }
 
-// send sends one request to the backup.
+// send sends one request to the backup. Repeating it does no harm: rounds and fills are
+// numbered.
 func (j *replication) send(ctx context.Context, x assignment, m wire.Message, payload ...[]byte) error {
 	peer, err := j.s.backups.peers.Server(x.rank)
 	if err != nil {
@@ -100,6 +104,7 @@ func (j *replication) requests(ctx context.Context) context.Context {
 	return j.asking
 }
 
+// endRequests frees the context of requests.
 func (j *replication) endRequests() {
 	if j.cancel != nil {
 		j.cancel()
@@ -110,7 +115,9 @@ func (j *replication) endRequests() {
 // shard on a slow link takes seconds.
 const askTimeout = 30 * time.Second
 
-// fill copies the shard's whole state to the backup.
+// fill copies the shard's whole state to the backup. No round closes meanwhile. The waits for
+// the backup end when the scheduler knows of it: only then a loss of this server promotes that
+// backup.
 func (j *replication) fill(ctx context.Context, x assignment) error {
 	e := j.e
 	st := e.replica
@@ -201,6 +208,8 @@ func (j *replication) detach(ctx context.Context, x assignment) error {
 	return nil
 }
 
+// copyOf says from whom a message comes, and under which generation and placement. A backup that
+// knows older ones waits for these; one to which the sender is not the primary refuses it.
 func (s *Server) copyOf(e *entry, x assignment) wire.Copy {
 	return wire.Copy{Generation: s.membership.Load().generation, Node: s.backups.peers.ID(), Placement: x.number, Key: e.cfg.Key, Shard: e.cfg.Index}
 }

@@ -13,6 +13,9 @@ import (
 
 // A replicator brings shards' closed rounds and states to their backups. At most one goroutine
 // works for a shard, until there is nothing left to replicate; then it takes the next shard.
+//
+// notify is called under a shard's mutex, so nothing here that notify takes may be held while a
+// shard is called: mu guards lists and counts alone.
 type replicator struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -46,12 +49,14 @@ type job struct {
 // others.
 const maxFillers = 1024
 
+// newReplicator returns a replicator without goroutines. ctx bounds all of its requests.
 func newReplicator(ctx context.Context) *replicator {
 	k := &replicator{jobs: make(chan job), turns: newFillTurns(), placementChange: make(chan struct{})}
 	k.ctx, k.cancel = context.WithCancel(ctx)
 	return k
 }
 
+// close ends the requests under way and waits for the goroutines.
 func (k *replicator) close() {
 	k.mu.Lock()
 	k.ended = true
@@ -60,6 +65,8 @@ func (k *replicator) close() {
 	k.work.Wait()
 }
 
+// placementChanged wakes the replications that pause after an error: most errors are over with
+// the next placement.
 func (k *replicator) placementChanged() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

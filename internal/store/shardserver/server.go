@@ -60,6 +60,7 @@ type Server struct {
 // New returns a Server without shards and members. It starts no goroutine.
 func New(cfg Config) *Server { return newServer(cfg, remote, &shard.Pool{Shared: true}) }
 
+// newServer returns a Server with limits that depend on who sends, and memory of a pool.
 func newServer(cfg Config, l limits, pool *shard.Pool) *Server {
 	cfg = cfg.withDefaults()
 	s := &Server{

@@ -12,6 +12,10 @@ import (
 
 // A service is what a server does with requests of one kind. Adding a kind is adding one to
 // makeServices.
+//
+// A request passes prepare on the goroutine that reads its connection, before its payload is
+// read. It passes serve on one of its own, where it may wait, unless Prompt has answered it
+// before.
 type service struct {
 	// from says who may send them.
 	from senders

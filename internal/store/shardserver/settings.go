@@ -39,6 +39,7 @@ func modeName(mode uint8) string {
 	return "dist_sync"
 }
 
+// guardText shows a guard in messages.
 func guardText(g *shard.Guard) string {
 	if g == nil {
 		return "none"
@@ -46,6 +47,7 @@ func guardText(g *shard.Guard) string {
 	return fmt.Sprintf("%+v", *g)
 }
 
+// encoded shows an optimizer as JSON, in messages and to a backup.
 func encoded(cfg optim.Config) string {
 	data, err := cfg.Encode()
 	if err != nil {

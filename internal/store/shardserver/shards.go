@@ -2,7 +2,8 @@ package shardserver
 
 import "github.com/paragon-train/paragon/internal/store/wire"
 
-// find returns a shard, or CodeUnknownKey.
+// find returns a shard that workers may use. CodeUnknownKey says that it may come yet, CodeMoved
+// at which server it is.
 func (s *Server) find(o *wire.Origin) (*entry, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

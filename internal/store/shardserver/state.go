@@ -73,7 +73,8 @@ func (c *call) beginRead(ctx context.Context, millis uint32) error {
 	}
 }
 
-// serveWriteState replaces a shard's state, and creates the shard if needed.
+// serveWriteState replaces a shard's state, and creates the shard if needed. It is answered when
+// the backup has the state: a Load that was answered must not be undone by the loss of a server.
 func (c *call) serveWriteState(ctx context.Context) error {
 	m := &c.writeState
 	if !c.s.membership.Load().isLeader(m.Init.Node) {

@@ -9,8 +9,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// await returns once the shard satisfies want, with a Version if it is dense. Its deadline is the
-// call's, counted from the call's first wait.
+// await returns once the shard satisfies want, with a Version if it is dense. Its deadline is
+// the call's, counted from the call's first wait. It holds no lock: a wait may take as long as
+// the slowest worker.
 func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shard.Version, error) {
 	v, w, err := c.entry.shard.Pull(want)
 	if w == nil {

@@ -39,6 +39,8 @@ const (
 	helloTLS = 1
 )
 
+// newHello begins a connection: version, flags and a random number, which makes proofs good for
+// this connection alone.
 func newHello(flags byte) (h [helloSize]byte) {
 	copy(h[:], "PRGN")
 	h[4], h[5] = Version, flags
@@ -80,6 +82,8 @@ func checkFlags(mine, theirs byte) error {
 	return fmt.Errorf("%w: it has no certificate, and this process wants TLS; launch gives one to each process, unless with --tls off", ErrAuth)
 }
 
+// proof shows that its sender knows the secret. It covers both sides' numbers, so that it cannot
+// be sent again, and who sends it, so that it cannot be sent back.
 func proof(secret []byte, who string, client, server []byte) []byte {
 	m := hmac.New(sha256.New, secret)
 	m.Write([]byte("paragon " + who))

@@ -168,6 +168,8 @@ func (c *Client) connection(ctx context.Context) (*clientConn, error) {
 	return cc, nil
 }
 
+// dial makes a connection and proves who this process is. It is bounded by DialTimeout, since a
+// host that is gone does not answer at all.
 func (c *Client) dial(ctx context.Context) (*clientConn, error) {
 	dctx, cancel := context.WithTimeout(ctx, c.cfg.DialTimeout)
 	defer cancel()

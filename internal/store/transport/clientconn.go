@@ -31,6 +31,8 @@ type call struct {
 	lent *lentCall
 }
 
+// newCall returns a call without a request. Its channel has room for the one token that end puts
+// there.
 func newCall() *call { return &call{done: make(chan struct{}, 1)} }
 
 // end tells the caller that the call is over. No other goroutine uses it after that.

@@ -54,6 +54,7 @@ func (cfg Config) connectionsTo(addr string) int {
 	return 4
 }
 
+// withDefaults returns the Config with its zero fields replaced.
 func (cfg Config) withDefaults() Config {
 	if cfg.Network == nil {
 		cfg.Network = TCP

@@ -43,6 +43,8 @@ func (w *requestPool) do(j job) {
 	}
 }
 
+// work serves j, and then other requests until there are enough idle goroutines or the
+// connection ends.
 func (w *requestPool) work(j job) {
 	defer w.wg.Done()
 	for {

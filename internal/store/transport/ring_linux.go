@@ -21,6 +21,7 @@ const (
 	ringSpins = 10
 )
 
+// A rawWriter runs a function on a socket that can be written to.
 type rawWriter interface {
 	Write(func(fd uintptr) bool) error
 }
@@ -43,6 +44,7 @@ type ring struct {
 // doorbellByte is written to ring the doorbell.
 var doorbellByte = []byte{1}
 
+// newRing returns one end's state of a ring, of which index says the direction.
 func newRing(memory []byte, index, bits int) ring {
 	h, size := index*ringHeader, 1<<bits
 	at := func(offset int) unsafe.Pointer { return unsafe.Pointer(&memory[h+offset]) }
@@ -78,12 +80,16 @@ func (r *ring) get(p []byte, position uint64) {
 	copy(p[first:], r.data)
 }
 
+// put copies bytes to a position, around the ring's end. The caller has looked that they are
+// free.
 func (r *ring) put(position uint64, p []byte) {
 	at := int(position) & (len(r.data) - 1)
 	first := copy(r.data[at:], p)
 	copy(r.data, p[first:])
 }
 
+// putHeader writes the header of a record. It is announced, with what follows it, by
+// advanceWritten.
 func (r *ring) putHeader(position uint64, size int, block uint32, offset uint64) {
 	var h [recordHeader]byte
 	binary.LittleEndian.PutUint32(h[:], uint32(size))
@@ -102,6 +108,7 @@ func (r *ring) advanceRead(n int) {
 	}
 }
 
+// advanceWritten announces what was put so far, and wakes a reader that waits.
 func (r *ring) advanceWritten() {
 	if atomic.LoadUint64(r.written) == r.position {
 		return

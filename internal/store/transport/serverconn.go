@@ -244,6 +244,7 @@ func (c *serverConn) serveOne(j job) {
 	<-c.turns
 }
 
+// recycle keeps a request for reuse, without what it was made of.
 func (c *serverConn) recycle(r *Request) {
 	if r.loan.conn != nil {
 		// A handler that panicked has not released it.
@@ -285,6 +286,7 @@ func (c *serverConn) write(id uint32, resp Response) error {
 
 // handle, buffer and drop call the Handler. A panic becomes an answer and does not end the process.
 
+// handle asks the Handler for the answer, and catches a panic.
 func (c *serverConn) handle(r *Request) (resp Response, err error) {
 	defer c.caught(r, &err)
 	resp, err = c.s.h.Serve(c.ctx, r)
@@ -294,6 +296,7 @@ func (c *serverConn) handle(r *Request) (resp Response, err error) {
 	return resp, err
 }
 
+// tryHandle is handle for a PromptHandler, on the goroutine that reads the connection.
 func (c *serverConn) tryHandle(r *Request) (resp Response, done bool, err error) {
 	defer c.caught(r, &err)
 	resp, done, err = c.s.p.Prompt(r)
@@ -303,6 +306,7 @@ func (c *serverConn) tryHandle(r *Request) (resp Response, done bool, err error)
 	return resp, done, err
 }
 
+// buffer asks the Handler for the memory of a payload, and catches a panic.
 func (c *serverConn) buffer(r *Request, n int) (b []byte, err error) {
 	defer c.caught(r, &err)
 	b, err = c.s.h.Buffer(r, n)
@@ -312,12 +316,15 @@ func (c *serverConn) buffer(r *Request, n int) (b []byte, err error) {
 	return b, err
 }
 
+// drop tells the Handler of a payload that did not arrive whole. A panic ends the request and
+// not the process.
 func (c *serverConn) drop(r *Request) {
 	var err error
 	defer c.caught(r, &err)
 	c.s.h.Drop(r)
 }
 
+// caught turns a panic of a Handler into a refusal: no request of a peer may end the process.
 func (c *serverConn) caught(r *Request, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("panic while serving a %v: %v", r.Kind, p)

@@ -37,6 +37,7 @@ func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return newSocketConn(nc, telemetry.TCP), nil
 }
 
+// A tcpListener tunes the connections that it accepts.
 type tcpListener struct {
 	net.Listener
 	tuning listenerTuning

@@ -13,6 +13,7 @@ type traffic struct {
 	transport int
 }
 
+// trafficOf returns the counts of a connection, by what carries its bytes.
 func trafficOf(nc net.Conn, to *telemetry.Recorder) traffic {
 	t := traffic{to, telemetry.TCP}
 	if c, ok := nc.(interface{ transport() int }); ok {

@@ -72,6 +72,7 @@ func newFrameWriter(nc net.Conn, dead <-chan struct{}, limit bool, count traffic
 	return w
 }
 
+// payloadSize is the number of bytes of a payload.
 func payloadSize(payload [][]byte) int {
 	size := 0
 	for _, p := range payload {
@@ -257,6 +258,7 @@ func (w *frameWriter) awaitWritten(f *frame) bool {
 	}
 }
 
+// recycle keeps a frame for reuse, without what it was made of.
 func (w *frameWriter) recycle(f *frame) {
 	head := f.head[:0]
 	if cap(head) > keepScratch {
