@@ -50,6 +50,8 @@ func ExportAverages(ctx context.Context, from, to string) (*Exported, error) {
 	return export(ctx, from, to, true)
 }
 
+// export writes the model of a checkpoint; averages says whose values are written, those of the
+// training or their averages.
 func export(ctx context.Context, from, to string, averages bool) (_ *Exported, err error) {
 	m, err := openAs(ctx, from, averages)
 	if err != nil {

@@ -20,8 +20,11 @@ type folder struct {
 	dir  string
 }
 
+// path is a name's path on this system.
 func (f folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
+// Write writes a file in place of the one of this name. After a crash the old one or the new one
+// is there, whole.
 func (f folder) Write(ctx context.Context, name string, write func(io.Writer) error) error {
 	path := f.path(name)
 	if err := f.fsys.MkdirAll(filepath.Dir(path)); err != nil {
@@ -36,6 +39,8 @@ type until struct {
 	w   io.Writer
 }
 
+// Write fails once the context has ended, so that a large file is not written to its end in
+// vain.
 func (u until) Write(p []byte) (int, error) {
 	if u.ctx.Err() != nil {
 		return 0, context.Cause(u.ctx)
@@ -43,6 +48,7 @@ func (u until) Write(p []byte) (int, error) {
 	return u.w.Write(p)
 }
 
+// Open opens a file to read at any offset.
 func (f folder) Open(_ context.Context, name string) (Source, error) {
 	return f.fsys.Open(f.path(name))
 }
@@ -84,4 +90,5 @@ func (f folder) Remove(_ context.Context, name string) error {
 	return nil
 }
 
+// Close does nothing.
 func (folder) Close() error { return nil }

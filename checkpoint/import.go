@@ -237,6 +237,7 @@ func (m *model) rename(rules []string) error {
 	return nil
 }
 
+// namesOf returns the names of arrays, for messages.
 func namesOf(list []Array) []string {
 	names := make([]string, len(list))
 	for i, a := range list {

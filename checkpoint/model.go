@@ -52,6 +52,7 @@ type model struct {
 	close    []func() error
 }
 
+// A modelArray is a tensor of a model: its shape, and how its values are read.
 type modelArray struct {
 	shape []int
 	read  func(dst []float32) error
@@ -257,6 +258,7 @@ func (m *model) addStore(f *File) error {
 	return nil
 }
 
+// add adds a tensor of a file under a name.
 func (m *model) add(name string, f *File, info Info) {
 	m.arrays[name] = &modelArray{info.Shape, func(dst []float32) error { return f.ReadFloat32s(info.Name, dst) }}
 }

@@ -57,6 +57,7 @@ type File struct {
 // Open opens the file and reads its header.
 func Open(path string) (*File, error) { return open(vfs.OS{}, path) }
 
+// open is Open in a file system, which may be one that fails.
 func open(fsys vfs.FS, path string) (*File, error) {
 	r, err := fsys.Open(path)
 	if err != nil {
@@ -126,10 +127,13 @@ func (f *File) Tensor(name string) (Info, error) {
 	return info, nil
 }
 
+// damaged makes the error about a file that was changed or cut since it was written.
 func damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrDamaged, fmt.Errorf(format, args...))
 }
 
+// readHeader reads and checks the header of a file of this size. No length in it is believed
+// before it was compared with the size: memory is taken for what is there alone.
 func (f *File) readHeader(size int64) error {
 	var length [8]byte
 	if size < 8 {
@@ -217,6 +221,7 @@ func (f *File) Section(name string) (*io.SectionReader, error) {
 	return io.NewSectionReader(f.r, info.offset, info.Bytes), nil
 }
 
+// readAt reads a part of a tensor, from an offset within it.
 func (f *File) readAt(info Info, dst []byte, at int64) error {
 	n, err := f.r.ReadAt(dst, info.offset+at)
 	if n == len(dst) {

@@ -132,6 +132,7 @@ func (s *Saved) ReadManifest(ctx context.Context, place Place, m any) (Manifest,
 	return own, nil
 }
 
+// manifestText reads the manifest, whole: it is small, and its checksum covers all of it.
 func (s *Saved) manifestText(ctx context.Context, place Place) (text []byte, err error) {
 	file, err := place.Open(ctx, s.Name(ManifestFile))
 	if err != nil {
@@ -152,6 +153,8 @@ func (s *Saved) manifestText(ctx context.Context, place Place) (text []byte, err
 	return text, nil
 }
 
+// parseManifest checks a manifest before any of it is used, and decodes it twice: into what this
+// package knows of it, and into m, what the caller has put in.
 func parseManifest(text []byte, m any) (own Manifest, err error) {
 	if err := json.Unmarshal(text, &own); err != nil {
 		return own, err

@@ -24,6 +24,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // cannot cover itself.
 const sumPlaceholder = "00000000"
 
+// sumText is a checksum as it is written, always of the same length.
 func sumText(sum uint32) string { return fmt.Sprintf("%08x", sum) }
 
 // parseSum is strict: one spelling for each number.
@@ -80,6 +81,7 @@ type summing struct {
 	sum uint32
 }
 
+// Write adds up what it passes on.
 func (s *summing) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	s.sum = crc32.Update(s.sum, castagnoli, p[:n])

@@ -82,6 +82,7 @@ type limited struct {
 	left int64
 }
 
+// Write fails once more was written than the tensor has.
 func (l *limited) Write(p []byte) (int, error) {
 	if int64(len(p)) > l.left {
 		return 0, fmt.Errorf("got %d bytes more than its shape has", int64(len(p))-l.left)
@@ -202,6 +203,7 @@ func Save(path string, metadata map[string]string, tensors []Tensor) error {
 	return save(vfs.OS{}, path, metadata, tensors)
 }
 
+// save is Save in a file system, which may be one that fails after each operation in turn.
 func save(fsys vfs.FS, path string, metadata map[string]string, tensors []Tensor) error {
 	if err := vfs.WriteFile(fsys, path, content(metadata, tensors)); err != nil {
 		// The error names the path.

@@ -50,6 +50,8 @@ func prefix(u *url.URL) string {
 // Of makes a Place of any bucket; closing it closes the bucket.
 func Of(b *blob.Bucket) checkpoint.Place { return place{b: b} }
 
+// A place is a prefix in a bucket. A bucket has no folders and no rename: an object appears
+// whole, once its last byte is there, so that Write needs no second name.
 type place struct {
 	b      *blob.Bucket
 	prefix string
@@ -57,6 +59,7 @@ type place struct {
 	keep bool
 }
 
+// Write uploads an object. After an error, or a crash, the old one is still there.
 func (p place) Write(ctx context.Context, name string, write func(io.Writer) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -77,6 +80,7 @@ func (p place) Write(ctx context.Context, name string, write func(io.Writer) err
 	return nil
 }
 
+// A counter counts what passes.
 type counter struct {
 	w io.Writer
 	n int64
@@ -88,6 +92,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Open asks for the object's size; its bytes are asked for by each read.
 func (p place) Open(ctx context.Context, name string) (checkpoint.Source, error) {
 	a, err := p.b.Attributes(ctx, p.prefix+name)
 	if err != nil {
@@ -104,6 +109,7 @@ func missing(err error) error {
 	return err
 }
 
+// List returns the objects whose names begin with a prefix.
 func (p place) List(ctx context.Context, prefix string) ([]string, error) {
 	var names []string
 	// Objects come in the order of their names.
@@ -119,6 +125,7 @@ func (p place) List(ctx context.Context, prefix string) ([]string, error) {
 	}
 }
 
+// Remove removes an object. One that is not there is no error.
 func (p place) Remove(ctx context.Context, name string) error {
 	if err := p.b.Delete(ctx, p.prefix+name); err != nil && gcerrors.Code(err) != gcerrors.NotFound {
 		return fmt.Errorf("bucket: remove %s: %w", name, err)
@@ -153,6 +160,9 @@ const nearby = 1 << 20
 
 func (s *source) Size() (int64, error) { return s.size, nil }
 
+// ReadAt reads on where the read before ended, if it can: a request for each tensor would cost a
+// round trip, and most files are read from their beginning to their end. A connection that
+// breaks is made once more.
 func (s *source) ReadAt(p []byte, at int64) (n int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,6 +223,7 @@ var memories struct {
 	byName map[string]*blob.Bucket
 }
 
+// openMemory opens a bucket in memory, by its name.
 func openMemory(_ context.Context, u *url.URL) (checkpoint.Place, error) {
 	b, err := memory(u)
 	if err != nil {

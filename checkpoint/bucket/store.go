@@ -185,6 +185,8 @@ func withoutURL(err error) error {
 
 // Versions of buckets without ETags in lists are times and sizes.
 
+// timeVersion is an object's version where lists have none: another object of the same size and
+// time is taken for the same.
 func timeVersion(modified time.Time, size int64) string {
 	return fmt.Sprintf("%d-%d", modified.UnixNano(), size)
 }
