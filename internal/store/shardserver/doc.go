@@ -23,6 +23,32 @@
 // contributed in full: a contribution that a shard has accepted stays in its round. Those who
 // stay get the answers that they already wait for, when the round closes.
 //
+// # Backups
+//
+// In a job with backups each shard has a primary and, on another server, a backup. The scheduler
+// decides which servers these are and numbers its decisions, the placements. A round that has closed
+// goes to the backup as a Record, and its value is shown to workers only once the backup has it: so
+// no worker has seen a value that the loss of one server could take back. A new backup gets the
+// whole state by a fill, during which no round of the shard closes. A primary acts alone on its
+// shard, and a backup does nothing but what its primary tells it; a backup that knows a newer
+// placement refuses a former primary.
+//
+// # Repeats
+//
+// A connection may break between a request and its answer, so every request may come twice. A
+// contribution that has counted is acknowledged again and not added; a shard that exists is not made
+// again; an optimizer that is set already is no conflict; a round or a fill that the backup has is
+// skipped. No request is remembered for that: sequence numbers of workers, numbers of rounds and of
+// fills are.
+//
+// # Locks
+//
+// The Server's mu comes before a shard's, and requests of workers never hold it while they use a
+// shard. What a shard calls back under its own mutex (a round has closed, memory has grown, the
+// guard has refused something) takes only the locks of the replicator, of a shard's replicaState and
+// of the guard's log, under which no shard is called (replicaState has the one exception). The mutex
+// of a quota stands alone, since it is taken by goroutines that read connections.
+//
 // # Waiting
 //
 // Every wait ends with its answer, at the sender's deadline, with the connection or with the job. A

@@ -9,7 +9,9 @@ import "sync"
 // way. So whoever acts by an assignment takes backupNumber with it, and looks whether it is
 // still the same before it changes anything here.
 type replicaState struct {
-	// mu guards the rest. It may be taken while a shard's own is held.
+	// mu guards the rest. It may be taken while a shard's own is held, by notify. serveReplicate
+	// takes the two the other way around, which is safe: it has the shard of a backup, which notifies
+	// no one, and a shard that was a primary here never becomes a backup without being filled anew.
 	mu         sync.Mutex
 	assignment assignment
 	// wakes is the number of calls of notify since the replicator last looked. Above 0 a

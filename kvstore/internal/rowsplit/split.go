@@ -119,12 +119,17 @@ type sorting struct {
 	usesOpen        bool
 }
 
+// An openPlace is a row of an open vocabulary: its ID, its shard, and its index in the caller's
+// rows.
 type openPlace struct {
 	id    uint64
 	shard uint32
 	at    uint32
 }
 
+// sort orders rows of n shards. Where a shard's row and the index fit one number it sorts
+// numbers, of half the size. Rows that are in order already, as those of most lists that repeat,
+// cost one pass.
 func (s *sorting) sort(spread *shard.Spread, n int, rows []int64) {
 	s.atBits = bits.Len(uint(len(rows)))
 	if s.usesOpen = spread.Open() || bits.Len64(spread.Rows())+s.atBits > 64; s.usesOpen {
@@ -162,6 +167,8 @@ func (s *sorting) sort(spread *shard.Spread, n int, rows []int64) {
 	}
 }
 
+// sortOpen orders by ID and then, because a pass keeps the order of equal digits, by shard. The
+// caller's order needs no pass: it is the one that the rows come in.
 func (s *sorting) sortOpen(spread *shard.Spread, n int, rows []int64) {
 	order := buffer.Grow(&s.open, len(rows))
 	all, sorted := uint64(0), true
@@ -192,6 +199,7 @@ func (s *sorting) sortOpen(spread *shard.Spread, n int, rows []int64) {
 	s.open, s.spareOpen = order, spare
 }
 
+// A sortedRow is where a row is.
 type sortedRow struct {
 	shard int
 	// row is the row's number within the shard.
@@ -221,13 +229,15 @@ func (s *sorting) each(yield func(r sortedRow, at int) bool) {
 	}
 }
 
-// smallSort is the number of rows up to which a comparison sort is faster than a radix sort.
+// smallSort is the number of rows below which a sort by comparison is faster than the counts of
+// a pass.
 const smallSort = 128
 
 // digit is the number of bits that one pass of the radix sort sorts by: the counts of a pass fit
 // the first-level cache. A pass is stable.
 const digit = 10
 
+// counts are, by digit, how many elements there are, and then where the next of them goes.
 type counts [1 << digit]uint32
 
 // begin turns counts into the index of each digit's first element.
@@ -239,6 +249,7 @@ func (c *counts) begin() {
 	}
 }
 
+// sortPacked moves from's elements into to, by the digit that begins at bit low.
 func sortPacked(to, from []uint64, low int) {
 	var ends counts
 	for _, p := range from {
@@ -252,6 +263,7 @@ func sortPacked(to, from []uint64, low int) {
 	}
 }
 
+// sortOpen is sortPacked for IDs.
 func sortOpen(to, from []openPlace, low int) {
 	var ends counts
 	for i := range from {
@@ -265,6 +277,7 @@ func sortOpen(to, from []openPlace, low int) {
 	}
 }
 
+// sortShards is sortPacked for the numbers of shards.
 func sortShards(to, from []openPlace, low int) {
 	var ends counts
 	for i := range from {
