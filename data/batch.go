@@ -37,8 +37,10 @@ type batchState struct {
 	// done gets the error of the whole batch, when it is ready.
 	done chan error
 
-	mu   sync.Mutex // guards all below
-	left int        // runs that are not read yet
+	mu sync.Mutex // guards all below
+
+	// left is the number of runs that are not read yet.
+	left int
 
 	// failed is the first place in the batch whose reading failed.
 	failed int

@@ -23,7 +23,9 @@ type Clicks struct {
 	table  *Table
 	cfg    CriteoConfig
 	length int
-	arrays bool // torchrec's
+
+	// arrays says that the files are torchrec's arrays.
+	arrays bool
 
 	// scratch has *Rows.
 	scratch sync.Pool

@@ -8,8 +8,10 @@ import (
 
 // A piece is a run of the examples of a batch, which one reader reads.
 type piece struct {
-	batch      *Batch
-	first, end int // places in the batch
+	batch *Batch
+
+	// first and end are places in the batch.
+	first, end int
 }
 
 // runLength is how many examples a piece has: one where reading an example may mean decoding it, so

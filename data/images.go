@@ -401,7 +401,8 @@ func (m *Images) warnOfCache() {
 		// block is that of the cache.
 		block = 4 << 20
 
-		harm = 2 // times the bytes of the examples
+		// harm is how many times the bytes of the examples may be fetched without a warning.
+		harm = 2
 	)
 	step := max(1, m.Len()/samples)
 	var looked, wanted, fetched int64

@@ -104,14 +104,17 @@ type Tokens struct {
 // A tokenFile is one file.
 type tokenFile struct {
 	object objects.Info
-	start  int64 // offset of the first token
-	width  int
-	n      int64 // tokens
+
+	// start is the offset of the first of n tokens.
+	start int64
+	width int
+	n     int64 // tokens
 
 	// array is nil for unsigned numbers of width bytes from start on.
 	array *npy.Array
 
-	first int // number of its first window
+	// first is the number of its first window.
+	first int
 	count int // windows
 }
 

@@ -75,7 +75,9 @@ type weighted struct {
 
 	draws int
 	alias alias
-	sum   uint64 // all weights together
+
+	// sum is that of all weights.
+	sum uint64
 }
 
 func (w *weighted) Len() int     { return w.draws }
@@ -188,7 +190,9 @@ func newAlias(weights []float64, sum float64) alias {
 			small = append(small, other)
 		}
 	}
-	for _, i := range append(small, large...) { // whole columns, but for rounding
+
+	// But for rounding, what is left are whole columns.
+	for _, i := range append(small, large...) {
 		table[i] = column{0, uint32(i)}
 		if weights[i] == 0 {
 			table[i].other = uint32(heaviest)

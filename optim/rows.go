@@ -17,7 +17,9 @@ type block struct {
 	value [blockValues]float32
 	slots [3][blockValues]float32
 	state State
-	row   State // one row's, where it lies
+
+	// row is the state of one row, where it lies.
+	row State
 }
 
 // blocks are those that no update uses at the moment.

@@ -114,7 +114,8 @@ type component struct {
 	// coefficients are those of all blocks, for progressive images.
 	coefficients []int16
 
-	scanned bool // its means were in a scan
+	// scanned is true once a scan had its means.
+	scanned bool
 	// The blocks that are needed: from left to right and top to bottom, inclusive.
 	left, right, top, bottom int
 }

@@ -200,7 +200,9 @@ func (j *join) Fingerprint() string { return j.print }
 // find is the source of a block, and the block's number in it.
 func (j *join) find(block int) (Source, int) {
 	i := Find(j.first, block)
-	for i < len(j.sources)-1 && j.first[i+1] == block { // sources without blocks
+
+	// Sources without blocks begin where the next one does.
+	for i < len(j.sources)-1 && j.first[i+1] == block {
 		i++
 	}
 	return j.sources[i], block - j.first[i]

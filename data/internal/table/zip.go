@@ -11,7 +11,9 @@ import (
 // zip has the columns of several sources side by side.
 type zip struct {
 	sources []Source
-	first   []int // column of each source's first one
+
+	// first is the column of each source's first one.
+	first   []int
 	columns []Column
 	print   string
 }

@@ -14,9 +14,11 @@ type Work struct {
 	// Op is the plan's; −1: it is behind the ops, where gradients and parameters change their form.
 	Op int
 
-	Name          string
-	Launches      int
-	Read, Written int64 // bytes
+	Name     string
+	Launches int
+
+	// Read and Written are bytes.
+	Read, Written int64
 
 	// Flops are those of products. A product and a sum are two.
 	Flops int64

@@ -146,8 +146,11 @@ type GPU struct {
 	// warn is nil if warnings are dropped.
 	warn func(msg string, args ...any)
 
-	dryRun *dryRun // it is not there
-	norms  bool    // the library's normalisations may be taken
+	// dryRun stands for a device that is not there; nil: there is one.
+	dryRun *dryRun
+
+	// norms says that the library's normalisations may be taken.
+	norms bool
 
 	// hangs says that an executor found that nothing is done any more: what is left would block.
 	hangs bool

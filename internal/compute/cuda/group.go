@@ -70,7 +70,9 @@ func (g *Group) open(link Link) error {
 		seen[context.Info().Ordinal] = true
 		g.ranks = append(g.ranks, &rank{GPU: e.gpu, context: context})
 	}
-	if err := g.prepare(); err != nil { // before anything changes
+
+	// What may fail comes before anything changes.
+	if err := g.prepare(); err != nil {
 		return err
 	}
 	err := onAll(g.ranks, func(i int) (err error) {
@@ -193,7 +195,9 @@ func (m *mirror) follow(first *mirror) error {
 	if m == first {
 		return nil
 	}
-	if first.stage != nil && m.stage == nil { // the memory is not pinned
+
+	// The first member's memory is not pinned: numbers go through pinned memory here, too.
+	if first.stage != nil && m.stage == nil {
 		var err error
 		if m.stage, err = m.gpu.context.HostAlloc(int64(len(m.host))); err != nil {
 			return fmt.Errorf("cuda: pinned memory of %d bytes: %w", len(m.host), err)

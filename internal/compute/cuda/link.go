@@ -45,7 +45,8 @@ type rank struct {
 	// met is for the order of streams of several GPUs.
 	met drv.Event
 
-	received drv.Ptr // room for others' parts, of copies
+	// received is room for the others' parts, where parts are copied.
+	received drv.Ptr
 
 	// stage is pinned room for copies through the host.
 	stage []byte

@@ -94,9 +94,11 @@ func (n *numbers) close(c driver) error {
 // gradients are divided by it at their end; steps with a gradient that is not finite halve it and
 // count for nothing, many good ones in a row double it.
 type scaler struct {
-	on      bool
-	scale   float32
-	good    int // steps since it changed
+	on    bool
+	scale float32
+
+	// good is the number of steps since scale changed.
+	good    int
 	skipped bool
 }
 

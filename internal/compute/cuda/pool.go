@@ -20,7 +20,9 @@ func (f *pools) lowerers() lowerers {
 // pool is one of the windowed pools or their gradients.
 func (f *pools) pool(l *lowering) (lowered, error) {
 	o := l.o
-	x := o.In[0] // the larger image
+
+	// x is the larger image.
+	x := o.In[0]
 	if o.Kind == plan.MaxPoolGrad || o.Kind == plan.AvgPoolGrad {
 		x = o.Out[0]
 	}

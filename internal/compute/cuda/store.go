@@ -32,16 +32,20 @@ type store struct {
 	// stateOrder is by name.
 	stateOrder []*state
 
-	stateHost []byte // pinned, of all of them
+	// stateHost is pinned. It has all running statistics, as stateDev has on the device.
+	stateHost []byte
 	stateDev  drv.Ptr
 
-	arena sharedMemory // temporaries and scratch
+	// arena has temporaries, and what ops use while they run.
+	arena sharedMemory
 
 	// workspace is that of the libraries, within one op.
 	workspace sharedMemory
 
 	gradScale float32
-	step      uint64 // runs with gradients, for dropout
+
+	// step is the number of runs with gradients, by which dropout goes.
+	step uint64
 
 	// scaler is that of programs that make gradients; nil: there was none so far.
 	scaler *scaler

@@ -15,8 +15,10 @@ import (
 // Compression", ICLR 2018, so that most values are read once; where the sample misleads, the select
 // goes over all of them.
 type TopK struct {
-	found  []uint32
-	values []float32 // the sample, or the values found
+	found []uint32
+
+	// values are those of the sample, or those found.
+	values []float32
 	counts [2048]uint32
 }
 
@@ -47,7 +49,9 @@ func (t *TopK) choose(x []float32, k int) []uint32 {
 	}
 	room := resize(&t.found, k+lanes)
 	least, equal := t.radix(x, k)
-	if least == 0 { // fewer than k are not zero
+
+	// Then fewer than k are not zero.
+	if least == 0 {
 		_, count := kernels.collect(room, x, 1)
 		return room[:count]
 	}

@@ -114,8 +114,11 @@ type examplesSearch struct {
 	// padded says that it has rows of examples, for the nodes of which that is known.
 	padded map[*gorgonia.Node]bool
 
-	fine map[*gorgonia.Node]bool // counts found no error
-	seen map[*gorgonia.Node]bool // joins was here
+	// fine has the nodes in which counts found no error.
+	fine map[*gorgonia.Node]bool
+
+	// seen has the nodes that joins has visited.
+	seen map[*gorgonia.Node]bool
 }
 
 // depends is true of nodes that are made of rows of examples.

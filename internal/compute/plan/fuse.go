@@ -5,13 +5,16 @@ import "slices"
 // fuse joins ops so that fewer passes over memory are made. An op that takes in the one behind it
 // moves to that one's place, where all arguments exist.
 func (p *Plan) fuse() {
-	p.fuseInto(func(first, second *Op) bool { // batch normalisation + residual
+	// A residual is added by the batch normalisation in front of it.
+	p.fuseInto(func(first, second *Op) bool {
 		if first.Kind != BatchNorm || first.ReLU || len(first.In) > 3 || second.Kind != Add || second.ReLU || second.In[0] == second.In[1] {
 			return false
 		}
 		return first.addRest(second)
 	})
-	p.fuseInto(func(first, second *Op) bool { // ... + ReLU
+
+	// So is a ReLU computed, behind the sum if there is one.
+	p.fuseInto(func(first, second *Op) bool {
 		switch first.Kind {
 		case BatchNorm, Add, BiasAdd, Linear:
 		default:
@@ -23,7 +26,9 @@ func (p *Plan) fuse() {
 		first.ReLU = true
 		return true
 	})
-	p.fuseInto(func(first, second *Op) bool { // gradients that meet at a residual
+
+	// Gradients that meet at a residual are added by the convolution that makes one of them.
+	p.fuseInto(func(first, second *Op) bool {
 		if first.Kind != ConvBackwardData || len(first.In) > 2 || second.Kind != Add || second.ReLU || second.In[0] == second.In[1] {
 			return false
 		}

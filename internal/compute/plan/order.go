@@ -19,7 +19,8 @@ func (p *Plan) hooks() {
 			}
 			switch r := v.Root(); r.Source {
 			case Gradient:
-				ready[r.Index] = i // another gradient is made of it
+				// It is not ready before i, which makes another gradient of it.
+				ready[r.Index] = i
 			case Parameter:
 				ready[r.Index] = i
 				if !used[r.Index] {

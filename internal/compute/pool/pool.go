@@ -57,7 +57,8 @@ type Pool struct {
 	state atomic.Uint64
 	_     [56]byte
 
-	wake atomic.Int64 // nanoseconds that a wake-up takes, about
+	// wake is about how many nanoseconds a wake-up takes.
+	wake atomic.Int64
 
 	// idle tells a waiting Run that the last helper of a closed run is done.
 	idle chan struct{}
@@ -221,7 +222,9 @@ func (p *Pool) finish() {
 // help is a helper's life: wait for an open run not yet seen, join, work, leave.
 func (p *Pool) help(h *helper) {
 	defer p.done.Done()
-	var seen uint64 // generation of the last run joined
+
+	// seen is the generation of the last run that this thread joined.
+	var seen uint64
 	for {
 		fresh := func() bool {
 			s := p.state.Load()

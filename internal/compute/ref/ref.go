@@ -47,9 +47,12 @@ type Runner struct {
 	// gradients are zero.
 	empty bool
 
-	stepEmpty bool        // the last Step had none
-	step      gorgonia.VM // loss and gradients
-	only      gorgonia.VM // loss alone
+	// stepEmpty is true if the last Step had no examples.
+	stepEmpty bool
+
+	// step computes loss and gradients, and only the loss alone.
+	step gorgonia.VM
+	only gorgonia.VM // loss alone
 }
 
 // New prepares loss, a scalar node, and differentiates its graph unless that

@@ -234,7 +234,9 @@ func (s *Stored) take(f Format, exact []float64, got []float32, slack []float64,
 		out := slices.Clone(exact)
 		for k, x := range exact {
 			d := math.Abs(float64(got[k]) - x)
-			if slack != nil { // a part of it was rounded
+
+			// A part of it was rounded before the rest was added.
+			if slack != nil {
 				d = max(0, d-slack[k])
 			}
 			if d <= follow*size {

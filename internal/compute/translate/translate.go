@@ -83,8 +83,10 @@ type translator struct {
 
 // A rewrite says that a node is made of other nodes than its children, or of them in another way.
 type rewrite struct {
-	from  gorgonia.Nodes
-	build func(from gorgonia.Nodes) (*gorgonia.Node, error) // gets the translations of from
+	from gorgonia.Nodes
+
+	// build gets the translations of from.
+	build func(from gorgonia.Nodes) (*gorgonia.Node, error)
 
 	// fuses is an op with state that is in the middle.
 	fuses gorgonia.Op
@@ -120,7 +122,8 @@ func (t *translator) reach(roots gorgonia.Nodes) (gorgonia.Nodes, error) {
 		}
 		out = append(out, n)
 		for _, c := range op.Children(n) {
-			if opType(n) != "gorgonia.sizeOp" { // a broadcast asks for sizes
+			// A broadcast asks for the size of a node, which is no use of its value.
+			if opType(n) != "gorgonia.sizeOp" {
 				t.uses[c]++
 			}
 			todo = append(todo, c)

@@ -131,6 +131,9 @@ func (d *decoder) inflate(src []byte, size int) ([]byte, error) {
 	return d.page[:size], nil
 }
 
+// dictionaryPage reads the dictionary of a chunk, which comes before its data and whose values
+// pages name by their numbers. It is counted in full against the memory that is left before it is
+// taken: a page may claim any number of values.
 func (d *decoder) dictionaryPage(h pageHeader, body []byte) error {
 	if d.dict.there {
 		return errors.New("a second dictionary")
@@ -164,6 +167,10 @@ func (d *decoder) dictionaryPage(h pageHeader, body []byte) error {
 	return d.plainNumbers(d.dict.raw, b)
 }
 
+// dataPage reads a page of data of either version: levels, which say which rows have a value, then
+// the values of those rows. In version 1 both are compressed together and levels have their length
+// before them; in version 2 levels are never compressed and the head of the page has their length.
+// Repeated values are refused before, so the second kind of levels has nothing to say.
 func (d *decoder) dataPage(h pageHeader, body []byte) error {
 	if h.values > d.rows-d.row {
 		return fmt.Errorf("a page has %d rows, want at most the %d that are left", h.values, d.rows-d.row)

@@ -6,7 +6,10 @@ import (
 	"fmt"
 )
 
-// Encodings of values and levels.
+// Encodings of values and levels, by Parquet's numbers. Plain is one value after the other. A
+// dictionary has numbers of values in place of values, as hybrid reads them; RLE is hybrid itself.
+// Deltas are of numbers, of lengths, or of texts that share their beginnings. Split has the first
+// bytes of all numbers, then the second bytes, and so on, which compresses better.
 const (
 	encodingPlain           = 0
 	encodingPlainDictionary = 2
@@ -160,6 +163,8 @@ func (d *deltas) number() uint64 {
 	return v
 }
 
+// signed reads a number whose lowest bit is its sign, so that small negative numbers are short,
+// too.
 func (d *deltas) signed() uint64 {
 	v := d.number()
 	return v>>1 ^ -(v & 1)

@@ -156,6 +156,8 @@ func (t *thrift) note(kind byte) (key, value string) {
 	return key, value
 }
 
+// element reads a node of the schema. Nodes come in depth-first order, each with the number of its
+// children; leaves have a physical type, which is −1 for others.
 func (t *thrift) element(kind byte) element {
 	e := element{physical: -1, converted: -1}
 	t.object(kind, func(id int, kind byte) {
@@ -221,6 +223,9 @@ func (t *thrift) group(kind byte, size int64) (g group) {
 	return g
 }
 
+// chunk reads where the pages of a column of a row group lie. What it says is checked against the
+// size of the file here, so that nobody reads beyond the footer later. A chunk that is encrypted,
+// or in another file, is kept unchecked: its column is refused only if it is asked for.
 func (t *thrift) chunk(kind byte, size int64) (c chunk) {
 	found := false
 	c.plain = -1

@@ -31,9 +31,11 @@ type images struct {
 	// names are those of the files.
 	names []string
 
-	first   []int // rows of the files
-	labels  bool
-	numbers bool // the labels are Ints
+	first  []int // rows of the files
+	labels bool
+
+	// numbers says that the labels are Ints.
+	numbers bool
 	classes []string
 }
 
@@ -140,6 +142,7 @@ func (s *images) Close() error        { return s.rows.Close() }
 // Range implements source.Source. An image is read with its row group.
 func (s *images) Range(int) (objects.Range, bool) { return objects.Range{}, false }
 
+// Blocks implements source.Source. The end of the last row group is not a beginning.
 func (s *images) Blocks() []int {
 	blocks := s.rows.Blocks()
 	return blocks[:len(blocks)-1]
@@ -151,7 +154,9 @@ func (s *images) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 		return source.Example{}, err
 	}
 	f := table.Find(s.first, i)
-	for f < len(s.first)-1 && s.first[f+1] == i { // files without rows
+
+	// Files without rows begin where the next one does.
+	for f < len(s.first)-1 && s.first[f+1] == i {
 		f++
 	}
 	name := fmt.Sprintf("%s, row %d", s.names[f], i-s.first[f])
@@ -163,6 +168,8 @@ func (s *images) Read(ctx context.Context, i int, buf []byte) (source.Example, e
 	return e, nil
 }
 
+// read reads row i by way of its row group, which the cache keeps. Damage within a page is a fault
+// of the example; that a file cannot be read is not.
 func (s *images) read(ctx context.Context, i int, buf []byte) (e source.Example, err error) {
 	if err := ctx.Err(); err != nil {
 		return e, err

@@ -33,10 +33,12 @@ type file struct {
 	object  objects.Info
 	leaves  []leaf
 	columns []table.Column
-	groups  []group // those that have rows
-	blocks  []int
-	notes   map[string]string
-	print   string
+
+	// groups are those that have rows.
+	groups []group
+	blocks []int
+	notes  map[string]string
+	print  string
 }
 
 // Open makes a source of rows of one file.
@@ -48,6 +50,10 @@ func Open(ctx context.Context, store objects.Store, object objects.Info, _ table
 	return f, nil
 }
 
+// open reads the footer and checks it against itself: each row group has a chunk for each leaf of
+// the schema, with its type and as many values as rows. A leaf that cannot be read is refused by
+// name, when it is asked for, so that a table with one such column is of use. Row groups without
+// rows are left out.
 func open(ctx context.Context, store objects.Store, object objects.Info) (*file, error) {
 	meta, err := readFooter(ctx, store, object)
 	if err != nil {

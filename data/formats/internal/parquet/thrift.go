@@ -37,6 +37,8 @@ type thrift struct {
 	err   error
 }
 
+// fail notes an error and takes the rest of the bytes away, so that whatever is read next ends at
+// once and no loop goes on.
 func (t *thrift) fail(format string, args ...any) {
 	if t.err == nil {
 		t.err = fmt.Errorf("%w at its byte %d: %s", errThrift, t.at, fmt.Sprintf(format, args...))
@@ -44,6 +46,7 @@ func (t *thrift) fail(format string, args ...any) {
 	t.b = t.b[:t.at]
 }
 
+// byte reads one byte.
 func (t *thrift) byte() byte {
 	if t.at >= len(t.b) {
 		t.fail("it ends")
@@ -53,6 +56,7 @@ func (t *thrift) byte() byte {
 	return t.b[t.at-1]
 }
 
+// varint reads an unsigned number of as many bytes as it needs.
 func (t *thrift) varint() uint64 {
 	v, n := binary.Uvarint(t.b[t.at:])
 	if n <= 0 {
@@ -86,6 +90,7 @@ func (t *thrift) int32(kind byte) int {
 	return int(v)
 }
 
+// bool is a truth value. In a struct its kind is the value and no bytes follow.
 func (t *thrift) bool(kind byte) bool {
 	if kind != kindTrue && kind != kindFalse {
 		t.fail("got a field of kind %d, want a truth value", kind)
@@ -93,6 +98,7 @@ func (t *thrift) bool(kind byte) bool {
 	return kind == kindTrue
 }
 
+// binary is the bytes of a text. They are part of what is read, and no copy.
 func (t *thrift) binary(kind byte) []byte {
 	if kind != kindBinary {
 		t.fail("got a field of kind %d, want bytes", kind)
@@ -197,6 +203,8 @@ func (t *thrift) skipElement(kind byte) {
 	t.skip(kind)
 }
 
+// skipMap reads a map that is not wanted: the number of pairs and, unless that is 0, a byte with
+// the kinds of keys and values.
 func (t *thrift) skipMap() {
 	n := t.varint()
 	if n == 0 {

@@ -129,7 +129,8 @@ type Tally struct {
 	// first is the path of one that was kept, the same whoever was first.
 	first string
 
-	failed error // why one could not be kept
+	// failed is why an index could not be kept.
+	failed error
 }
 
 // Add counts an index, with what Save returned.

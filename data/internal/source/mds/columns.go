@@ -21,7 +21,8 @@ type column struct {
 	// encoding comes without arguments.
 	encoding string
 
-	args string // what follows the encoding's colon
+	// args is what follows the encoding's colon.
+	args string
 
 	// size is that of a value; 0: each value has its own.
 	size int64
@@ -136,6 +137,7 @@ func findLabel(columns []column, name string) (int, error) {
 	return -1, nil
 }
 
+// describe lists columns for a message, not more than fit.
 func describe(columns []column) string {
 	var all []string
 	for _, c := range columns[:min(len(columns), 20)] {

@@ -23,8 +23,10 @@ import (
 const (
 	// maxIndex bounds index.json.
 	maxIndex = 256 << 20
+
 	// maxShard is what offsets of 32 bits reach.
 	maxShard = 1<<32 - 1
+
 	// maxColumns bounds the columns of a sample.
 	maxColumns = 1 << 10
 )
@@ -77,6 +79,8 @@ func parseIndex(text []byte) ([]shardInfo, error) {
 	return index.Shards, nil
 }
 
+// check is an error if a shard cannot be what the index says, or if reading it would leave the
+// folder or need offsets of more than 32 bits. After it sizes may be added without overflow.
 func (s *shardInfo) check() error {
 	switch {
 	case s.Version != 2:

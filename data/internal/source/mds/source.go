@@ -90,6 +90,8 @@ func Open(ctx context.Context, store objects.Store, cfg Config) (*Source, error)
 	return s, nil
 }
 
+// open is Open without the place in its errors. Shards are opened in parallel but described in
+// order: each begins where the one before it ends.
 func open(ctx context.Context, store objects.Store, cfg Config) (*Source, error) {
 	name := path.Join(cfg.Folder, IndexName)
 	infos, err := readIndex(ctx, store, name)

@@ -34,6 +34,7 @@ type scanner struct {
 	limits
 	name   string
 	quotes bool
+
 	// header is the file's first line, which must not come again; empty if it has none.
 	header []byte
 
@@ -48,7 +49,8 @@ type scanner struct {
 	// begin is the mark of the row under way.
 	begin mark
 
-	inside bool // a quoted field
+	// inside is true within a quoted field, where a line end ends no row.
+	inside bool
 
 	// part is that of the row under way, from earlier pieces.
 	part []byte
@@ -107,7 +109,8 @@ func (s *scanner) end(row []byte) error {
 		s.at.row++
 	}
 	s.begin = s.at
-	if s.at.row == s.block.row { // nothing but empty lines so far
+	if s.at.row == s.block.row {
+		// There were nothing but empty lines so far.
 		s.block = s.at
 	}
 	if s.at.row-s.block.row >= s.limits.rows || s.at.offset-s.block.offset >= s.limits.bytes {
@@ -175,6 +178,7 @@ const magic = "PGRI\x01"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// encode writes an index as the constant magic describes.
 func (x index) encode(key string) []byte {
 	b := append([]byte(magic), byte(len(key)))
 	b = append(b, key...)

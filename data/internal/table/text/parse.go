@@ -22,8 +22,10 @@ type layout struct {
 type parser struct {
 	*layout
 	name string
+
 	// target is the place of each column of the file in the result, −1 for those not wanted.
 	target []int
+
 	// last says that the file ends with the block.
 	last bool
 
@@ -91,6 +93,9 @@ func (p *parser) block(b []byte, begin mark, rows int, columns []int) (*table.Bl
 	return p.out, nil
 }
 
+// wrong is the error of a row or field that begins at a line and byte, with what to do about it;
+// cut says that it is the last row and does not end with a line end, as in a file that was cut
+// short.
 func (p *parser) wrong(w fieldError, line, at int64, cut bool) error {
 	advice := "correct or remove the line"
 	if cut {

@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/files/objects"
 )
 
+// A source is one file of text. It has no state that changes: blocks may be read at the same time.
 type source struct {
 	layout
 	store  objects.Store
@@ -37,6 +38,8 @@ func Open(ctx context.Context, store objects.Store, object objects.Info, cfg tab
 	return s, nil
 }
 
+// open reads the head of the file, which names the columns and shows what is in them, and finds or
+// makes the index of blocks. most are the limits of blocks and rows; tests take small ones.
 func open(ctx context.Context, store objects.Store, object objects.Info, cfg table.Config, most limits) (*source, error) {
 	s := &source{store: store, object: object, name: object.Name}
 	s.delimiter, s.quotes, s.null = cfg.Delimiter, cfg.Quotes, cfg.Null
@@ -249,16 +252,22 @@ func (s *source) Blocks() []int           { return s.blocks }
 func (s *source) Fingerprint() string     { return s.print }
 func (s *source) Close() error            { return nil }
 
+// Range is where a block lies in the file.
 func (s *source) Range(block int) (objects.Range, bool) {
 	at := s.index[block].offset
 	return objects.Range{Object: s.object, Off: at, Length: s.index[block+1].offset - at}, true
 }
 
+// Size is about the most memory that a block takes with some columns: its bytes twice, since they
+// are read before they are copied to columns, for each field a number and whether it is there, and
+// the columns themselves.
 func (s *source) Size(block int, columns []int) int64 {
 	rows, r := int64(s.blocks[block+1]-s.blocks[block]), s.index[block+1].offset-s.index[block].offset
 	return rows*int64(len(columns))*9 + r*2 + int64(len(columns))*64
 }
 
+// ReadBlock implements table.Source. A block that may take more than limit is refused before
+// anything is read.
 func (s *source) ReadBlock(ctx context.Context, block int, columns []int, limit int64) (*table.Block, error) {
 	r, _ := s.Range(block)
 	rows := s.blocks[block+1] - s.blocks[block]

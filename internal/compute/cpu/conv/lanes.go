@@ -224,7 +224,9 @@ func (l *laneGather) runMultiply(thread, i int) {
 	var a f32.OuterArgs
 	for p := p0; p < p1; p++ {
 		sums, parts := room[(p-p0)*l.rows*t.Cols:], l.pairs[l.class[p]]
-		if len(parts) == 0 { // no tap reaches this pixel
+
+		// No tap reaches this pixel.
+		if len(parts) == 0 {
 			clear(sums[:l.rows*t.Cols])
 			continue
 		}

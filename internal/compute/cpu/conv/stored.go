@@ -103,7 +103,9 @@ func (g *gather) takeInput(task int) {
 func (g *gather) runClassStored(c *class, panel0, lo, hi int) {
 	cols, pixels := g.tile.Cols, len(c.in)
 	panel1 := min(g.panels, panel0+g.panelsAtOnce)
-	if len(c.parts) == 0 { // no tap reaches these pixels
+
+	// Without parts no tap reaches these pixels.
+	if len(c.parts) == 0 {
 		if g.call.add {
 			return
 		}

@@ -343,7 +343,9 @@ func (u *unitGather) runBlocks(task int) {
 	panel := group * u.panelsAtOnce
 	total := u.frames * len(u.blocks)
 	rows := &u.rows[slot]
-	var skip [16][2]int // idle rows before those wanted
+
+	// skip is the number of idle rows before those wanted.
+	var skip [16][2]int
 	a := f32.BlockArgs{
 		A: u.call.in16, B: f32.HalvesOf(u.g.call.packed[panel*u.g.panelLen:]), Sums: u.call.sums[slot*u.sumLen:][:u.sumLen],
 		Step: f32.UnitDepth, Panels: min(u.panelsAtOnce, u.g.panels-panel), Panel: 2 * u.g.panelLen,

@@ -30,7 +30,8 @@ type windowWeight struct {
 	// together is the rows of taps in a window: one or all.
 	together int
 
-	groups int // windows of a pixel
+	// groups is the number of windows of a pixel.
+	groups int
 
 	// colTiles are those of a window.
 	colTiles int
@@ -47,7 +48,8 @@ type windowWeight struct {
 	// steps has the offsets of each pixel's channels in dy and of its first window in x.
 	steps [][][2]uint32
 
-	xLen, dyLen int // values of a packed image
+	// xLen and dyLen are the values of a packed image.
+	xLen, dyLen int
 
 	// sumLen is that of a part.
 	sumLen int
@@ -115,7 +117,9 @@ func fewerWindows(s Shape, t *f32.Tile, threads int) *windowWeight {
 // counted.
 func (w *windowWeight) cost() float64 {
 	c := float64(w.groups * w.colTiles * w.rows * w.tile.Cols)
-	if w.together > 1 { // copied pixel by pixel
+
+	// Then pixels are copied one by one.
+	if w.together > 1 {
 		c += 48 * float64(w.together)
 	}
 	return c

@@ -27,7 +27,8 @@ type backward struct {
 	// dyPairs is dy as pairs of outputs, row by row.
 	dyPairs []float32
 
-	dyRows []float32 // dy transposed, as pairs of examples
+	// dyRows is dy transposed, as pairs of examples.
+	dyRows []float32
 
 	// turned has, for each thread, dy as pairs of examples, before it is transposed.
 	turned []float32
