@@ -34,95 +34,125 @@ func (w *world) pick(role string, n int) *proc {
 // carryOut lets an act happen.
 func (w *world) carryOut(a Act) {
 	w.happened("ACT %v", a)
-	on := func(role string, what func(p *proc)) {
-		if p := w.pick(role, a.Pick); p != nil {
-			what(p)
-		}
-	}
-	exits := func(role string, x process.Exit) { on(role, func(p *proc) { p.end(x) }) }
-	h := w.host(a.Host)
-	switch a.Kind {
-	case "ctl":
-		w.link.user(a.Command)
-	case "kill worker":
-		exits(worker, exitOf(syscall.SIGKILL))
-	case "worker fails":
-		exits(worker, process.Exit{Code: 1 + a.Pick%3})
-	case "worker ends":
-		exits(worker, process.Exit{})
-	case "worker fails finally":
-		exits(worker, final())
-	case "worker is told to end":
-		on(worker, func(p *proc) { p.signal(syscall.SIGTERM) })
-	case "worker stands still":
-		on(worker, func(p *proc) { p.freeze(a.For) })
-	case "server stands still":
-		on(server, func(p *proc) { p.freeze(a.For) })
-	case "scheduler stands still":
-		on(scheduler, func(p *proc) { p.freeze(a.For) })
-	case "kill server":
-		exits(server, exitOf(syscall.SIGKILL))
-	case "server fails":
-		exits(server, process.Exit{Code: 1})
-	case "kill scheduler":
-		exits(scheduler, exitOf(syscall.SIGKILL))
-	case "scheduler fails":
-		exits(scheduler, process.Exit{Code: 2})
-	case "scheduler is told to end":
-		on(scheduler, func(p *proc) { p.signal(syscall.SIGTERM) })
-	case "link cut":
-		w.link.disturb(&w.link.cut, a.For)
-	case "answers lost":
-		w.link.disturb(&w.link.deaf, a.For)
-	case "messages repeated":
-		w.link.disturb(&w.link.echo, a.For)
-	case "crash on":
-		h.crashes += a.N
-	case "slow on":
-		h.slow = a.For
-		w.after(2*a.For, func() { h.slow = 0 })
-	case "host lost", "host lost silently":
-		w.lose(h, a.Kind == "host lost silently")
-		if a.For < time.Hour {
-			w.after(a.For, func() { w.comeBack(h) })
-		}
-	case "host refuses":
-		h.refuses = true
-		if a.For < time.Hour {
-			w.after(a.For, func() {
-				h.refuses = false
-				w.happened("host %s can be reached", h.name)
-			})
-		}
-	case "notice", "notice withdrawn", "at risk":
-		w.notice(h, a)
-	case "edit add":
-		if n := (hosts.Host{Name: a.Host}); w.job.Elastic && w.files.find(a.Host) < 0 {
-			w.files.list(n, true)
-			w.step(Edited{Added: []hosts.Host{n}})
-		}
-	case "edit remove":
-		if i := w.files.find(a.Host); i >= 0 {
-			n := w.files.listed[i]
-			w.files.list(n, false)
-			w.step(Edited{Removed: []hosts.Host{n}})
-		}
-	case "wish":
-		w.wish = w.cores.Adaptation(a.N)
-	case "cancel":
-		w.step(Cancelled{})
-	case "usr1":
-		w.step(Signalled{Signal: syscall.SIGUSR1})
-	case "signal", "signal twice":
-		w.step(Signalled{Signal: syscall.Signal(a.N)})
-		if a.Kind == "signal twice" {
-			w.after(700*time.Millisecond, func() { w.step(Signalled{Signal: syscall.Signal(a.N)}) })
-		}
-	case "training ends":
-		w.endTraining()
-	default:
+	deed, ok := deeds[a.Kind]
+	if !ok {
 		panic(fmt.Sprintf("act %q is not known", a.Kind))
 	}
+	deed(w, a)
+}
+
+// A deed is what happens in an act.
+type deed func(w *world, a Act)
+
+// deeds are those of all kinds of acts.
+var deeds = map[string]deed{
+	"kill worker":              exits(worker, exitOf(syscall.SIGKILL)),
+	"worker fails":             workerFails,
+	"worker ends":              exits(worker, process.Exit{}),
+	"worker fails finally":     exits(worker, final()),
+	"worker is told to end":    signals(worker, syscall.SIGTERM),
+	"worker stands still":      standsStill(worker),
+	"kill server":              exits(server, exitOf(syscall.SIGKILL)),
+	"server fails":             exits(server, process.Exit{Code: 1}),
+	"server stands still":      standsStill(server),
+	"kill scheduler":           exits(scheduler, exitOf(syscall.SIGKILL)),
+	"scheduler fails":          exits(scheduler, process.Exit{Code: 2}),
+	"scheduler is told to end": signals(scheduler, syscall.SIGTERM),
+	"scheduler stands still":   standsStill(scheduler),
+
+	"link cut":          func(w *world, a Act) { w.link.disturb(&w.link.cut, a.For) },
+	"answers lost":      func(w *world, a Act) { w.link.disturb(&w.link.deaf, a.For) },
+	"messages repeated": func(w *world, a Act) { w.link.disturb(&w.link.echo, a.For) },
+
+	"crash on":           func(w *world, a Act) { w.host(a.Host).crashes += a.N },
+	"slow on":            slowHost,
+	"host lost":          func(w *world, a Act) { loseHost(w, a, false) },
+	"host lost silently": func(w *world, a Act) { loseHost(w, a, true) },
+	"host refuses":       refuseHost,
+	"notice":             func(w *world, a Act) { w.notice(w.host(a.Host), a) },
+	"notice withdrawn":   func(w *world, a Act) { w.notice(w.host(a.Host), a) },
+	"at risk":            func(w *world, a Act) { w.notice(w.host(a.Host), a) },
+
+	"ctl":           func(w *world, a Act) { w.link.user(a.Command) },
+	"edit add":      addToFile,
+	"edit remove":   removeFromFile,
+	"wish":          func(w *world, a Act) { w.wish = w.cores.Adaptation(a.N) },
+	"cancel":        func(w *world, _ Act) { w.step(Cancelled{}) },
+	"usr1":          func(w *world, _ Act) { w.step(Signalled{Signal: syscall.SIGUSR1}) },
+	"signal":        func(w *world, a Act) { w.step(Signalled{Signal: syscall.Signal(a.N)}) },
+	"signal twice":  signalTwice,
+	"training ends": func(w *world, _ Act) { w.endTraining() },
+}
+
+// on lets something happen to the process of a role that the act picks, if there is one.
+func (w *world) on(role string, a Act, what func(p *proc)) {
+	if p := w.pick(role, a.Pick); p != nil {
+		what(p)
+	}
+}
+
+func exits(role string, x process.Exit) deed {
+	return func(w *world, a Act) { w.on(role, a, func(p *proc) { p.end(x) }) }
+}
+
+func signals(role string, s syscall.Signal) deed {
+	return func(w *world, a Act) { w.on(role, a, func(p *proc) { p.signal(s) }) }
+}
+
+func standsStill(role string) deed {
+	return func(w *world, a Act) { w.on(role, a, func(p *proc) { p.freeze(a.For) }) }
+}
+
+func workerFails(w *world, a Act) { exits(worker, process.Exit{Code: 1 + a.Pick%3})(w, a) }
+
+// slowHost makes processes of a host start slowly for twice the time that a start then takes.
+func slowHost(w *world, a Act) {
+	h := w.host(a.Host)
+	h.slow = a.For
+	w.after(2*a.For, func() { h.slow = 0 })
+}
+
+// forGood is a time that no host comes back from.
+const forGood = time.Hour
+
+func loseHost(w *world, a Act, silently bool) {
+	h := w.host(a.Host)
+	w.lose(h, silently)
+	if a.For < forGood {
+		w.after(a.For, func() { w.comeBack(h) })
+	}
+}
+
+func refuseHost(w *world, a Act) {
+	h := w.host(a.Host)
+	h.refuses = true
+	if a.For < forGood {
+		w.after(a.For, func() {
+			h.refuses = false
+			w.happened("host %s can be reached", h.name)
+		})
+	}
+}
+
+func addToFile(w *world, a Act) {
+	if n := (hosts.Host{Name: a.Host}); w.job.Elastic && w.files.find(a.Host) < 0 {
+		w.files.list(n, true)
+		w.step(Edited{Added: []hosts.Host{n}})
+	}
+}
+
+func removeFromFile(w *world, a Act) {
+	if i := w.files.find(a.Host); i >= 0 {
+		n := w.files.listed[i]
+		w.files.list(n, false)
+		w.step(Edited{Removed: []hosts.Host{n}})
+	}
+}
+
+func signalTwice(w *world, a Act) {
+	s := Signalled{Signal: syscall.Signal(a.N)}
+	w.step(s)
+	w.after(700*time.Millisecond, func() { w.step(s) })
 }
 
 // endTraining lets all workers finish.

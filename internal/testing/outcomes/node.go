@@ -557,29 +557,39 @@ func (n *node) read() {
 			return
 		}
 		n.placed, n.keys = places.Placement, places.Keys
-		done := &wire.Filled{Node: n.id, Placement: places.Placement, OK: true}
-		for _, x := range places.Places {
-			if int32(x.Server) != n.rank() || x.Backup == wire.NoServer {
-				continue
-			}
-			for i := range n.m.Nodes {
-				if o := &n.m.Nodes[i]; o.Role == wire.RoleServer && o.Rank == int32(x.Backup) {
-					done.Shards = append(done.Shards, wire.FilledShard{Key: x.Key, Shard: x.Shard, Backup: o.Node})
-				}
+		if shards := n.fills(places); len(shards) > 0 {
+			n.p.after(between(n.p.chance, 50*time.Millisecond, 300*time.Millisecond), func() {
+				n.filled(&wire.Filled{Node: n.id, Placement: places.Placement, OK: true, Shards: shards})
+			})
+		}
+	})
+}
+
+// fills are the shards of which the server is the primary, with the nodes of their backups.
+func (n *node) fills(places *wire.Places) (shards []wire.FilledShard) {
+	for _, x := range places.Places {
+		if int32(x.Server) != n.rank() || x.Backup == wire.NoServer {
+			continue
+		}
+		for i := range n.m.Nodes {
+			if o := &n.m.Nodes[i]; o.Role == wire.RoleServer && o.Rank == int32(x.Backup) {
+				shards = append(shards, wire.FilledShard{Key: x.Key, Shard: x.Shard, Backup: o.Node})
 			}
 		}
-		if len(done.Shards) == 0 {
-			return
+	}
+	return shards
+}
+
+// filled tells that the backups have all. If shards have moved meanwhile, the server reads the
+// places once more.
+func (n *node) filled(done *wire.Filled) {
+	if n.ending {
+		return
+	}
+	n.call(func() wire.Message { return done }, func(m wire.Message) {
+		if x, refused := m.(*wire.Nack); refused && x.Code == wire.CodeMoved {
+			n.placed = 0
+			n.p.after(20*time.Millisecond, n.read)
 		}
-		n.p.after(between(n.p.chance, 50*time.Millisecond, 300*time.Millisecond), func() {
-			if !n.ending {
-				n.call(func() wire.Message { return done }, func(m wire.Message) {
-					if x, refused := m.(*wire.Nack); refused && x.Code == wire.CodeMoved {
-						n.placed = 0
-						n.p.after(20*time.Millisecond, n.read)
-					}
-				})
-			}
-		})
 	})
 }

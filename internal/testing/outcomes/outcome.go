@@ -134,6 +134,26 @@ func (w *world) note(after string) {
 	} else {
 		text = append(text, "no scheduler")
 	}
+	text = append(text, w.hostsText(s)...)
+	if len(s.Servers) > 0 {
+		text = append(text, "servers "+strings.Join(s.Servers, " "))
+	}
+	if s.Scale != "" {
+		text = append(text, "scale "+s.Scale)
+	}
+	if w.job.Elastic {
+		text = append(text, "file "+w.files.text())
+	}
+	if w.now.Sub(w.active) < quiet {
+		text = append(text, "(no rest)")
+	}
+	w.rests = append(w.rests, strings.Join(text, " "))
+	w.say("REST %s", w.rests[len(w.rests)-1])
+}
+
+// hostsText says for each host which processes it has, and what the scheduler says of it. A process
+// that stands still or has ended has a sign behind its role.
+func (w *world) hostsText(s Status) (text []string) {
 	on := make(map[string]string)
 	counted := make(map[string]map[string]int)
 	for _, p := range w.processes {
@@ -163,18 +183,5 @@ func (w *world) note(after string) {
 	for _, host := range sortedKeys(on) {
 		text = append(text, "("+host+":"+on[host]+")")
 	}
-	if len(s.Servers) > 0 {
-		text = append(text, "servers "+strings.Join(s.Servers, " "))
-	}
-	if s.Scale != "" {
-		text = append(text, "scale "+s.Scale)
-	}
-	if w.job.Elastic {
-		text = append(text, "file "+w.files.text())
-	}
-	if w.now.Sub(w.active) < quiet {
-		text = append(text, "(no rest)")
-	}
-	w.rests = append(w.rests, strings.Join(text, " "))
-	w.say("REST %s", w.rests[len(w.rests)-1])
+	return text
 }

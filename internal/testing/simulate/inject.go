@@ -39,92 +39,116 @@ func (j *job) inject() []Fault {
 	return done
 }
 
+// carryOut carries out a fault. It returns false if there was nothing that the fault could meet.
+// Delays of jitter are rules of all links, which Restore of one link leaves alone.
 func (j *job) carryOut(f Fault) bool {
 	n := j.node(f.A)
 	if f.A != "" && f.Kind != Join && (n == nil || ended(n)) {
 		return false
 	}
-	later := func(what func()) {
-		j.later.Go(func() {
-			select {
-			case <-time.After(f.For):
-			case <-j.over:
-			}
-			what()
-		})
-	}
-	// Delays of jitter are rules of all links, which Restore of one link leaves alone.
 	switch f.Kind {
 	case KillWorker, KillServer, LoseWorker, LoseServer:
 		j.kill(n, f.Kind == LoseWorker || f.Kind == LoseServer)
 	case KillScheduler:
-		n = j.node("scheduler")
-		if ended(n) || j.wasKilled(n) {
-			return false
-		}
-		j.disk.unmount()
-		j.kill(n, false)
-		if j.plan.Journal {
-			later(func() {
-				select {
-				case <-j.over:
-					// The job needs no scheduler any more.
-				default:
-					<-n.ended
-					j.startScheduler()
-				}
-			})
-		}
+		return j.killScheduler(f)
 	case Cut:
 		j.net.Cut(f.A, f.B)
 	case Break:
 		j.net.Break(f.A, f.B, f.For)
 	case Drop:
 		j.net.Drop(f.A, f.B)
-		later(func() { j.net.Restore(f.A, f.B) })
+		j.after(f, func() { j.net.Restore(f.A, f.B) })
 	case Refuse:
 		j.net.Refuse(f.A, f.B)
 		j.net.Cut(f.A, f.B)
-		later(func() { j.net.Restore(f.A, f.B) })
+		j.after(f, func() { j.net.Restore(f.A, f.B) })
 	case Slow:
-		j.net.Delay(f.A, f.B, 0, 200*time.Millisecond)
-		j.net.Delay(f.B, f.A, 0, 200*time.Millisecond)
-		later(func() {
-			j.net.Restore(f.A, f.B)
-			j.net.Restore(f.B, f.A)
-		})
+		j.slow(f)
 	case Join:
 		rank, _ := strconv.Atoi(strings.TrimPrefix(f.A, "worker"))
 		j.startWorker(rank)
 	case Remove:
 		go j.control(control.Request{Op: control.OpRemove, Host: f.A}, &control.Done{})
 	case Leave:
-		select {
-		case <-n.told:
-			// It was told before.
-			return false
-		default:
-			close(n.told)
-		}
+		return tell(n)
 	case AddServer:
 		j.later.Go(j.addServer)
 	case RemoveServer:
 		j.later.Go(func() { j.removeServer(f.A) })
 	case Pause:
 		n.host.Freeze()
-		later(n.host.Thaw)
+		j.after(f, n.host.Thaw)
 	case Partition:
-		links := j.between(j.plan.half())
-		for _, l := range links {
-			j.net.Drop(l[0], l[1])
-		}
-		later(func() {
-			for _, l := range links {
-				j.net.Restore(l[0], l[1])
-			}
-		})
+		j.partition(f)
 	}
 	return true
+}
+
+// after calls what when the fault's time has passed, or the job is over.
+func (j *job) after(f Fault, what func()) {
+	j.later.Go(func() {
+		select {
+		case <-time.After(f.For):
+		case <-j.over:
+		}
+		what()
+	})
+}
+
+// killScheduler kills the scheduler, and with a journal starts another one after a time, unless the
+// job needs none any more.
+func (j *job) killScheduler(f Fault) bool {
+	n := j.node("scheduler")
+	if ended(n) || j.wasKilled(n) {
+		return false
+	}
+	j.disk.unmount()
+	j.kill(n, false)
+	if !j.plan.Journal {
+		return true
+	}
+	j.after(f, func() {
+		select {
+		case <-j.over:
+		default:
+			<-n.ended
+			j.startScheduler()
+		}
+	})
+	return true
+}
+
+func (j *job) slow(f Fault) {
+	j.net.Delay(f.A, f.B, 0, 200*time.Millisecond)
+	j.net.Delay(f.B, f.A, 0, 200*time.Millisecond)
+	j.after(f, func() {
+		j.net.Restore(f.A, f.B)
+		j.net.Restore(f.B, f.A)
+	})
+}
+
+// partition cuts the nodes into two halves for a time.
+func (j *job) partition(f Fault) {
+	links := j.between(j.plan.half())
+	for _, l := range links {
+		j.net.Drop(l[0], l[1])
+	}
+	j.after(f, func() {
+		for _, l := range links {
+			j.net.Restore(l[0], l[1])
+		}
+	})
+}
+
+// tell asks a worker to leave; false: it was told before.
+func tell(n *node) bool {
+	select {
+	case <-n.told:
+		return false
+	default:
+		close(n.told)
+		return true
+	}
 }
 
 // control asks the scheduler something, once, from a host of its own.

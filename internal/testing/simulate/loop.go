@@ -53,29 +53,34 @@ func (j *job) runLoop(ctx context.Context, n *node, rank int) (err error) {
 			if err := sleep(ctx, time.Duration(pace.Int64N(int64(compute)))); err != nil {
 				return err
 			}
-			grad := make([]float32, p.Examples)
-			for _, i := range batch {
-				grad[i]++
-			}
-			var group errgroup.Group
-			for k := range p.Keys {
-				key, out := fmt.Sprint("count", k), make([]float32, p.Examples)
-				group.Go(func() error {
-					if !p.Split {
-						return examples.Pusher().PushPull(ctx, key, [][]float32{grad}, [][]float32{out})
-					}
-					if err := examples.Pusher().Push(ctx, key, grad); err != nil {
-						return err
-					}
-					return kv.Pull(ctx, key, out)
-				})
-			}
-			if err := group.Wait(); err != nil {
+			if err := p.pushCounts(ctx, kv, examples.Pusher(), batch); err != nil {
 				return err
 			}
 		}
 	}
 	return examples.Err()
+}
+
+// pushCounts adds one to each example of the batch in all keys, and pulls the counts.
+func (p *Plan) pushCounts(ctx context.Context, kv *recorder, pusher kvstore.Pusher, batch []int) error {
+	grad := make([]float32, p.Examples)
+	for _, i := range batch {
+		grad[i]++
+	}
+	var group errgroup.Group
+	for k := range p.Keys {
+		key, out := fmt.Sprint("count", k), make([]float32, p.Examples)
+		group.Go(func() error {
+			if !p.Split {
+				return pusher.PushPull(ctx, key, [][]float32{grad}, [][]float32{out})
+			}
+			if err := pusher.Push(ctx, key, grad); err != nil {
+				return err
+			}
+			return kv.Pull(ctx, key, out)
+		})
+	}
+	return group.Wait()
 }
 
 func (j *job) samplerConfig() kvstore.SamplerConfig {

@@ -222,7 +222,7 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 			// Faults come together.
 			f.At = at + time.Duration(r.Int64N(int64(200*time.Millisecond)))
 		}
-		p.aim(r, &f, joined)
+		(&aim{p, r, joined}).at(&f)
 		if !fatal && p.endsJob(append(slices.Clone(list), f)) {
 			continue
 		}
@@ -236,68 +236,96 @@ func (p *Plan) draw(r *rand.Rand, length time.Duration) []Fault {
 	return list
 }
 
-// aim chooses whom a fault meets and how long it lasts.
-func (p *Plan) aim(r *rand.Rand, f *Fault, joined int) {
-	worker := func() string { return fmt.Sprint("worker", r.IntN(p.Workers+joined)) }
-	server := func() string { return fmt.Sprint("server", r.IntN(p.Servers)) }
-	short := func() time.Duration { return time.Duration(r.Int64N(int64(briefly))) + time.Millisecond }
-	long := func() time.Duration { return lease + briefly + time.Duration(r.Int64N(int64(lease))) }
+// An aim draws whom a fault meets and how long it lasts.
+type aim struct {
+	plan *Plan
+	r    *rand.Rand
+
+	// joined is the number of workers that join by earlier faults.
+	joined int
+}
+
+func (a *aim) worker() string { return fmt.Sprint("worker", a.r.IntN(a.plan.Workers+a.joined)) }
+func (a *aim) server() string { return fmt.Sprint("server", a.r.IntN(a.plan.Servers)) }
+
+// short is a time that no one is declared lost for, and long one for which everyone is.
+func (a *aim) short() time.Duration {
+	return time.Duration(a.r.Int64N(int64(briefly))) + time.Millisecond
+}
+
+func (a *aim) long() time.Duration {
+	return lease + briefly + time.Duration(a.r.Int64N(int64(lease)))
+}
+
+// at aims the fault.
+func (a *aim) at(f *Fault) {
 	switch f.Kind {
 	case KillWorker, LoseWorker, Remove, Leave:
-		f.A = worker()
+		f.A = a.worker()
 	case KillServer, LoseServer, RemoveServer:
-		f.A = server()
+		f.A = a.server()
 	case AddServer:
 	case KillScheduler:
-		f.For = time.Duration(r.Int64N(int64(2 * lease)))
+		f.For = time.Duration(a.r.Int64N(int64(2 * lease)))
 	case Join:
-		f.A = fmt.Sprint("worker", p.Workers+joined)
+		f.A = fmt.Sprint("worker", a.plan.Workers+a.joined)
 	case Partition:
-		if f.For = short(); r.IntN(2) == 0 {
-			f.For = long()
+		if f.For = a.short(); a.r.IntN(2) == 0 {
+			f.For = a.long()
 		}
 	case Pause:
-		switch r.IntN(5) {
-		case 0, 1:
-			f.A = server()
-		case 2:
-			f.A = "scheduler"
-		default:
-			f.A = worker()
-		}
-		// The timers of a host that stands still go on here: a scheduler would judge others
-		// meanwhile. Package bench/faults stops real ones.
-		if f.For = short(); r.IntN(2) == 0 && f.A != "scheduler" {
-			f.For = long()
-		}
+		a.atHost(f)
 	default:
-		f.A, f.B = worker(), server()
-		switch r.IntN(6) {
-		case 0:
-			f.B = "scheduler"
-		case 1:
-			f.A, f.B = server(), "scheduler"
-		case 2, 3:
-			for p.PerHost > 1 && (f.B == f.A || !strings.HasPrefix(f.B, "worker")) {
-				f.B = worker()
-			}
+		a.atLink(f)
+	}
+}
+
+// atHost chooses the host that stands still. The timers of such a host go on here: a scheduler would
+// judge others meanwhile, so it stands still for a short time only. Package bench/faults stops real
+// ones.
+func (a *aim) atHost(f *Fault) {
+	switch a.r.IntN(5) {
+	case 0, 1:
+		f.A = a.server()
+	case 2:
+		f.A = "scheduler"
+	default:
+		f.A = a.worker()
+	}
+	if f.For = a.short(); a.r.IntN(2) == 0 && f.A != "scheduler" {
+		f.For = a.long()
+	}
+}
+
+// atLink chooses the two ends of a link: most often a worker and a server, else one of them and the
+// scheduler, or two workers that may add up within a host.
+func (a *aim) atLink(f *Fault) {
+	f.A, f.B = a.worker(), a.server()
+	switch a.r.IntN(6) {
+	case 0:
+		f.B = "scheduler"
+	case 1:
+		f.A, f.B = a.server(), "scheduler"
+	case 2, 3:
+		for a.plan.PerHost > 1 && (f.B == f.A || !strings.HasPrefix(f.B, "worker")) {
+			f.B = a.worker()
 		}
-		switch f.Kind {
-		case Cut:
-		case Break:
-			f.For = time.Duration(r.Int64N(int64(2 * time.Second)))
-		case Drop:
-			if f.For = short(); r.IntN(3) == 0 {
-				f.For = long()
-			}
-			if r.IntN(2) == 0 {
-				f.A, f.B = f.B, f.A
-			}
-		case Slow:
-			f.For = long()
-		default:
-			f.For = short()
+	}
+	switch f.Kind {
+	case Cut:
+	case Break:
+		f.For = time.Duration(a.r.Int64N(int64(2 * time.Second)))
+	case Drop:
+		if f.For = a.short(); a.r.IntN(3) == 0 {
+			f.For = a.long()
 		}
+		if a.r.IntN(2) == 0 {
+			f.A, f.B = f.B, f.A
+		}
+	case Slow:
+		f.For = a.long()
+	default:
+		f.For = a.short()
 	}
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -133,69 +134,13 @@ func (j *job) end() {
 func (j *job) check(c *checks, r *Report) {
 	p := &j.plan
 	lost := p.Lost()
-	serverLost := slices.ContainsFunc(r.Injected, func(f Fault) bool {
-		host, _ := p.loses(f)
-		return strings.HasPrefix(host, "server")
-	})
 	sched := j.nodes["scheduler"]
 	r.Finished = sched.err == nil && !sched.killed
-	// All who could have finished, and then the last one was lost: it was killed, or gave up a
-	// scheduler that it did not reach.
-	left := !r.Finished && strings.Contains(fmt.Sprint(sched.err), "no worker is left") && slices.ContainsFunc(j.all, func(n *node) bool {
-		return strings.HasPrefix(n.name, "worker") && lost[n.name] && (n.killed || !p.Journal)
-	})
-	for _, n := range j.all {
-		if strings.HasPrefix(n.name, "worker") && !lost[n.name] && !j.done[n.name] {
-			left = false
-		}
-	}
-	for _, n := range j.all {
-		// A worker or a server that never counted may come too late.
-		excused := n.killed || lost[n.name] || strings.HasPrefix(n.name, "worker") && !n.counted && p.joins(n.name) ||
-			strings.HasPrefix(n.name, "server") && strings.HasPrefix(fmt.Sprint(n.err), "server: cluster:")
-		if n.err != nil && !excused {
-			r.Finished = false
-			if !p.Fatal() && !left {
-				c.fail("%s ended with an error though the job could go on: %v", n.name, n.err)
-			}
-		}
-	}
+	j.checkEndings(c, r, lost)
 	if k := j.net.Connections(); k > 0 {
 		c.fail("%d connections are left", k)
 	}
-	names := make([]string, 0, len(j.ledger.keys))
-	for name := range j.ledger.keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	// What an open round holds is sent again to the server that a shard comes to, but not by a
-	// worker that is lost.
-	serversChange := slices.ContainsFunc(r.Injected, func(f Fault) bool { return f.Kind == AddServer || f.Kind == RemoveServer })
-	excuse := func(x *contribution) bool { return serverLost || !r.Finished || serversChange && lost[x.who] }
-	in, r1 := map[*contribution]bool{}, map[string][]float32{}
-	for _, name := range names {
-		list := j.ledger.keys[name]
-		c.agree(name, list)
-		var rounds []*closed
-		if p.Program != Floats {
-			for x := range c.sums(name, make([]float32, len(list[0].grad)), list, excuse) {
-				in[x] = true
-			}
-			if rounds = c.rounds(name, list); len(rounds) > 0 {
-				r1[name] = rounds[len(rounds)-1].value
-			}
-		} else {
-			last := 0
-			for _, x := range list {
-				if x.value != nil && x.step >= last {
-					last, r1[name] = x.step, x.value
-				}
-			}
-			rounds = make([]*closed, last+1)
-		}
-		r.Rounds += len(rounds)
-	}
-	r.values = r1
+	in := j.checkKeys(c, r, lost)
 	if (p.Program == Counts || p.Program == Floats) && r.Finished {
 		j.checkUsed(c)
 	}
@@ -203,6 +148,86 @@ func (j *job) check(c *checks, r *Report) {
 		r.Lost, r.Doubled = c.examples(j.ledger.keys, in, p.Examples, p.Epochs)
 	}
 	r.Gaps = j.ledger.gaps(j.begin, r.Injected)
+}
+
+// checkEndings looks for nodes that failed though the job could go on. A worker or a server that
+// never counted may come too late.
+func (j *job) checkEndings(c *checks, r *Report, lost map[string]bool) {
+	noneLeft := j.noneLeft(r, lost)
+	for _, n := range j.all {
+		excused := n.killed || lost[n.name] || strings.HasPrefix(n.name, "worker") && !n.counted && j.plan.joins(n.name) ||
+			strings.HasPrefix(n.name, "server") && strings.HasPrefix(fmt.Sprint(n.err), "server: cluster:")
+		if n.err == nil || excused {
+			continue
+		}
+		r.Finished = false
+		if !j.plan.Fatal() && !noneLeft {
+			c.fail("%s ended with an error though the job could go on: %v", n.name, n.err)
+		}
+	}
+}
+
+// noneLeft says that the job failed for want of workers: all who could have finished had, and then
+// the last one was lost. It was killed, or gave up a scheduler that it did not reach.
+func (j *job) noneLeft(r *Report, lost map[string]bool) bool {
+	if r.Finished || !strings.Contains(fmt.Sprint(j.nodes["scheduler"].err), "no worker is left") {
+		return false
+	}
+	lastLost := false
+	for _, n := range j.all {
+		if !strings.HasPrefix(n.name, "worker") {
+			continue
+		}
+		if !lost[n.name] && !j.done[n.name] {
+			return false
+		}
+		lastLost = lastLost || lost[n.name] && (n.killed || !j.plan.Journal)
+	}
+	return lastLost
+}
+
+// checkKeys checks the sums and the rounds of all keys, in the order of their names. It returns the
+// contributions that are in some sum. What an open round holds is sent again to the server that a
+// shard comes to, but not by a worker that is lost.
+func (j *job) checkKeys(c *checks, r *Report, lost map[string]bool) (in map[*contribution]bool) {
+	serverLost := slices.ContainsFunc(r.Injected, func(f Fault) bool {
+		host, _ := j.plan.loses(f)
+		return strings.HasPrefix(host, "server")
+	})
+	serversChange := slices.ContainsFunc(r.Injected, func(f Fault) bool { return f.Kind == AddServer || f.Kind == RemoveServer })
+	excuse := func(x *contribution) bool { return serverLost || !r.Finished || serversChange && lost[x.who] }
+	in, r.values = map[*contribution]bool{}, map[string][]float32{}
+	for _, name := range slices.Sorted(maps.Keys(j.ledger.keys)) {
+		list := j.ledger.keys[name]
+		c.agree(name, list)
+		if j.plan.Program == Floats {
+			last, value := newest(list)
+			if value != nil {
+				r.values[name] = value
+			}
+			r.Rounds += last + 1
+			continue
+		}
+		for x := range c.sums(name, make([]float32, len(list[0].grad)), list, excuse) {
+			in[x] = true
+		}
+		rounds := c.rounds(name, list)
+		if len(rounds) > 0 {
+			r.values[name] = rounds[len(rounds)-1].value
+		}
+		r.Rounds += len(rounds)
+	}
+	return in
+}
+
+// newest is the value of the latest step, of the last one that pulled it.
+func newest(list []*contribution) (step int, value []float32) {
+	for _, x := range list {
+		if x.value != nil && x.step >= step {
+			step, value = x.step, x.value
+		}
+	}
+	return step, value
 }
 
 // Quiet is the same job without faults.

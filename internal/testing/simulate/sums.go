@@ -94,18 +94,8 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 		err = kvstore.Leave(kv, err)
 	}()
 	defer j.askLeave(ctx, n, kv)()
-	err = kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1})
-	name := func(k int) string { return fmt.Sprint("key", k) }
-	length := func(k int) int { return 5 + 3*k }
-	for k := 0; k < p.Keys && err == nil; k++ {
-		err = kv.Init(ctx, name(k), make([]float32, length(k)))
-	}
-	if err == nil && p.Elastic {
-		err = kv.InitAverage(ctx, flagKey, []float32{0})
-	}
-	if err == nil && !kv.Joining() {
-		err = kv.Barrier(ctx)
-	}
+	w := &summing{plan: p, kv: kv, rank: rank}
+	err = w.declare(ctx)
 	if j.begun(rank); err != nil {
 		return err
 	}
@@ -122,39 +112,78 @@ func (j *job) runSums(ctx context.Context, n *node, rank int) (err error) {
 		if err := sleep(ctx, time.Duration(pace.Int64N(int64(compute)))); err != nil {
 			return err
 		}
-		var group errgroup.Group
-		for k := range p.Keys {
-			grad, out := make([]float32, length(k)), make([]float32, length(k))
-			for i := range grad {
-				grad[i] = code(rank, step, 100*k+i)
-			}
-			group.Go(func() error {
-				if !p.Split {
-					return kv.PushPull(ctx, name(k), [][]float32{grad}, [][]float32{out})
-				}
-				if err := kv.Push(ctx, name(k), grad); err != nil {
-					return err
-				}
-				return kv.Pull(ctx, name(k), out)
-			})
-		}
-		raised := []float32{0}
-		if p.Elastic {
-			if kv.Pending() != 0 {
-				raised[0] = 1
-			}
-			group.Go(func() error { return kv.PushPull(ctx, flagKey, [][]float32{raised}, [][]float32{raised}) })
-		}
-		if err := group.Wait(); err != nil {
+		raised, err := w.step(ctx, step)
+		if err != nil {
 			return err
 		}
-		if raised[0] != 0 {
+		if raised {
 			if err := j.arrive(ctx, kv, step+1); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// A summing is what runSums pushes and pulls.
+type summing struct {
+	plan *Plan
+	kv   *recorder
+	rank int
+}
+
+func sumKey(k int) string { return fmt.Sprint("key", k) }
+func sumLength(k int) int { return 5 + 3*k }
+
+// declare initialises the keys. A worker that joins finds them there, and waits for no one.
+func (w *summing) declare(ctx context.Context) error {
+	if err := w.kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1}); err != nil {
+		return err
+	}
+	for k := range w.plan.Keys {
+		if err := w.kv.Init(ctx, sumKey(k), make([]float32, sumLength(k))); err != nil {
+			return err
+		}
+	}
+	if w.plan.Elastic {
+		if err := w.kv.InitAverage(ctx, flagKey, []float32{0}); err != nil {
+			return err
+		}
+	}
+	if w.kv.Joining() {
+		return nil
+	}
+	return w.kv.Barrier(ctx)
+}
+
+// step exchanges all keys at once. raised says that the members are to change after this step: some
+// worker has seen a pending change.
+func (w *summing) step(ctx context.Context, step int) (raised bool, err error) {
+	var group errgroup.Group
+	for k := range w.plan.Keys {
+		grad, out := make([]float32, sumLength(k)), make([]float32, sumLength(k))
+		for i := range grad {
+			grad[i] = code(w.rank, step, 100*k+i)
+		}
+		group.Go(func() error {
+			if !w.plan.Split {
+				return w.kv.PushPull(ctx, sumKey(k), [][]float32{grad}, [][]float32{out})
+			}
+			if err := w.kv.Push(ctx, sumKey(k), grad); err != nil {
+				return err
+			}
+			return w.kv.Pull(ctx, sumKey(k), out)
+		})
+	}
+	flag := []float32{0}
+	if w.plan.Elastic {
+		if w.kv.Pending() != 0 {
+			flag[0] = 1
+		}
+		group.Go(func() error { return w.kv.PushPull(ctx, flagKey, [][]float32{flag}, [][]float32{flag}) })
+	}
+	err = group.Wait()
+	return flag[0] != 0, err
 }
 
 // askLeave asks to leave for a worker when it gets SIGTERM. If it may not leave it goes on. The

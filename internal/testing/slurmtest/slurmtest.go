@@ -147,19 +147,9 @@ func (c *Cluster) startSlurm(cfg Config) error {
 	return nil
 }
 
-// writeConfig writes slurm.conf and cgroup.conf.
-func (c *Cluster) writeConfig(cfg Config, ports []int) error {
-	host, err := os.Hostname()
-	if err != nil {
-		return err
-	}
-	host, _, _ = strings.Cut(host, ".")
-	me, err := user.Current()
-	if err != nil {
-		return err
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, `ClusterName=slurmtest
+// commonConfig is what slurm.conf says for all clusters: of the host's name, the controller's port,
+// the user and the cluster's folder.
+const commonConfig = `ClusterName=slurmtest
 SlurmctldHost=%[1]s(127.0.0.1)
 SlurmctldPort=%[2]d
 SlurmUser=%[3]s
@@ -191,7 +181,21 @@ KillWait=2
 SlurmdTimeout=5
 MessageTimeout=10
 ReturnToService=2
-`, host, ports[0], me.Username, c.Dir)
+`
+
+// writeConfig writes slurm.conf and cgroup.conf.
+func (c *Cluster) writeConfig(cfg Config, ports []int) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	host, _, _ = strings.Cut(host, ".")
+	me, err := user.Current()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, commonConfig, host, ports[0], me.Username, c.Dir)
 	gres := ""
 	if cfg.GPUs > 0 {
 		b.WriteString("GresTypes=gpu\n")
