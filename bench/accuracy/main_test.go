@@ -42,7 +42,9 @@ func TestTheTableIsOfTheResultsThatAreThere(t *testing.T) {
 	if n := strings.Count(out.String(), "pass"); n != 16 {
 		t.Errorf("got %d cells, want 16:\n%s", n, out.String())
 	}
-	out.Reset() // the table is of the seeds that were asked for: of 2 and 3, the second is not there
+
+	// The table is of the seeds that were asked for: of 2 and 3, the second is not there.
+	out.Reset()
 	if err := run(t.Context(), &out, []string{"--results", path, "--first", "2", "--seeds", "2", "--launch", "none", "--for", "1ns"}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,11 @@ func cpu(t *testing.T, in string, args ...string) (string, error) {
 // Each command prints lines that benchstat reads.
 func TestPrintsBenchmarkLines(t *testing.T) {
 	for _, test := range []struct {
-		args  []string
-		want  string // of the names
+		args []string
+
+		// want is what the names must be.
+		want string
+
 		lines int
 	}{
 		{[]string{"scaling", "--model", "mlp", "--batch", "2", "--threads", "1,2,16", "--time", "0s", "--steps", "1", "--ops"}, `BenchmarkScaling/model=mlp/batch=2/threads=(1|2|16)/dtype=float32`, 3},

@@ -28,7 +28,8 @@ import (
 // before it is registered, and its call hangs), connections from a Dial of our own.
 // docs/design/0002 has what comes of it.
 
-const fastOp = 9 // op, answer's size, payload's size
+// The fast operation has the answer's size and the payload's size behind its number.
+const fastOp = 9
 
 type fastRequest struct {
 	head    [fastOp]byte
@@ -39,7 +40,9 @@ func (r *fastRequest) WriteRequest(bw *bufio.Writer) error {
 	binary.LittleEndian.PutUint32(r.head[5:], uint32(len(r.payload)))
 	bw.Write(r.head[:])
 	bw.Write(r.payload)
-	_, err := bw.Write(r.head[:1]) // the trailer
+
+	// This is the trailer.
+	_, err := bw.Write(r.head[:1])
 	return err
 }
 
@@ -267,13 +270,16 @@ func TestWhyNotFastrpc(t *testing.T) {
 				c.close()
 				select {
 				case <-begun:
-				default: // the machine is too busy for it to be written at all before its deadline
+				// The machine is too busy for it to be written at all before its deadline.
+				default:
 					if deadline < time.Minute {
 						continue
 					}
 				}
 				t.Errorf("the call ended by itself: %v", err)
-			case <-time.After(5 * deadline): // it would never end
+
+			// It would never end.
+			case <-time.After(5 * deadline):
 				c.close()
 				<-done
 			}

@@ -51,7 +51,9 @@ func check(t *testing.T, args ...string) (code int, text string, rep report) {
 // onFakes makes children find the stand-ins of the libraries.
 func onFakes(t *testing.T) {
 	t.Helper()
-	programs(t) // built before the folder of caches, which is the compiler's too, is another one
+
+	// They are built before the folder of caches, which is the compiler's too, is another one.
+	programs(t)
 	for _, v := range fake.Environ(t) {
 		name, value, _ := strings.Cut(v, "=")
 		t.Setenv(name, value)
@@ -117,7 +119,9 @@ func TestAWrongResultIsFound(t *testing.T) {
 // Each check of the kernels sees one that does nothing.
 func TestAKernelThatDoesNothingIsFound(t *testing.T) {
 	onFakes(t)
-	t.Setenv("FAKECUDA_SKIP_AT", "2") // the first of the optimizers has nothing to do
+
+	// The first of the optimizers has nothing to do.
+	t.Setenv("FAKECUDA_SKIP_AT", "2")
 	ops := sections[slices.IndexFunc(sections, func(s section) bool { return s.name == "ops" })]
 	for _, name := range []string{"fill, add, ReLU", "cast", "scale and unscale, and what is not finite", "bias", "max and average pooling", "global average pooling", "channels last and first",
 		"images from bytes", "batch norm, training and evaluation", "gradient of batch norm", "statistics far from zero", "softmax", "cross-entropy", "mean square error", "dropout", "embedding",
@@ -134,7 +138,9 @@ func TestAKernelThatDoesNothingIsFound(t *testing.T) {
 
 func TestAGPUThatBreaksInTheMiddleLosesNoOtherSection(t *testing.T) {
 	onFakes(t)
-	for setting, want := range map[string]string{"ILLEGAL_AT=40": "CUDA_ERROR_ILLEGAL_ADDRESS", "HANG_AT=400": "time limit"} { // launches; calls, of which the first section has few
+
+	// The numbers are of launches, and of calls, of which the first section has few.
+	for setting, want := range map[string]string{"ILLEGAL_AT=40": "CUDA_ERROR_ILLEGAL_ADDRESS", "HANG_AT=400": "time limit"} {
 		t.Run(setting, func(t *testing.T) {
 			variable, value, _ := strings.Cut(setting, "=")
 			t.Setenv("FAKECUDA_"+variable, value)

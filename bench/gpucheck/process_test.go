@@ -36,14 +36,18 @@ var bad = []section{
 		fmt.Fprintln(c.out, mark+attribute+"test "+gputest.Key+" this is no row")
 		return nil
 	}},
-	{name: "talks", run: func(c *checker) error { // more than pipes hold
+
+	// talks writes more than pipes hold.
+	{name: "talks", run: func(c *checker) error {
 		for i := range 3000 {
 			fmt.Fprintln(os.Stderr, strings.Repeat("x", 200))
 			c.infof(fmt.Sprint("row ", i), "%s", strings.Repeat("y", 300))
 		}
 		return nil
 	}},
-	{name: "leavesOne", run: func(c *checker) error { // who has its pipes and a session of its own
+
+	// The one that it leaves has its pipes and a session of its own.
+	{name: "leavesOne", run: func(c *checker) error {
 		cmd := exec.Command("sleep", "30")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -141,7 +145,9 @@ func TestRowsAreTakenOutOfWhatTestsWrite(t *testing.T) {
 	var rows []row
 	rest := &tailWriter{}
 	o := &output{section: "ops", add: func(r row) { rows = append(rows, r) }, rest: rest, said: map[string]string{}}
-	for i := range text { // however it comes
+
+	// The text may come in any pieces.
+	for i := range text {
 		fmt.Fprint(o, text[i:i+1])
 	}
 	want := []row{{Section: "ops", Name: "add, ReLU f32", Status: ok, Value: 2}, {Section: "ops", Name: "bias/f16", Status: fail, Detail: "first\nsecond"},

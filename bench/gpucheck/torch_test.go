@@ -57,15 +57,19 @@ echo '{"variant": "compile", "type": "bf16", "batch": 512, "error": "OutOfMemory
 		script string
 		limit  time.Duration
 		rows   int
-		want   string // in the last row
+
+		// want is what the last row must have.
+		want string
 	}{
 		"no PyTorch":            {"echo \"ModuleNotFoundError: No module named 'torch'\" >&2; exit 1\n", time.Minute, 1, "No module named 'torch'"},
 		"no GPU":                {"echo 2.11.0 False\n", time.Minute, 1, "sees no GPU: 2.11.0 False"},
 		"import hangs":          {"exec sleep 60\n", 6 * time.Second, 1, "killed"},
 		"all is well":           {there + "exit 0\n", time.Minute, 3, "out of memory"},
 		"crashes in the middle": {there + "echo 'terminate called' >&2; kill -SEGV $$\n", time.Minute, 4, "after 1 measurements: signal: segmentation fault: terminate called"},
-		"hangs in the middle":   {there + "sleep 60 & exec sleep 60\n", 6 * time.Second, 4, "no time is left"}, // with one more process that has its pipe
-		"leaves one behind":     {there + "sleep 60 & exit 0\n", time.Minute, 3, "out of memory"},
+
+		// One more process has its pipe.
+		"hangs in the middle": {there + "sleep 60 & exec sleep 60\n", 6 * time.Second, 4, "no time is left"},
+		"leaves one behind":   {there + "sleep 60 & exit 0\n", time.Minute, 3, "out of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +96,9 @@ else:
     print(sum(p.numel() for p in pytorch.network(torch).parameters()))
 `
 	python, parameters := "", ""
-	for _, p := range []string{"python3", "/usr/bin/python3"} { // importing it takes seconds, so the one that has it is asked at once
+
+	// Importing it takes seconds, so the one that has it is asked at once.
+	for _, p := range []string{"python3", "/usr/bin/python3"} {
 		out, err := exec.Command(p, "-c", count).Output()
 		if parameters = strings.TrimSpace(string(out)); err != nil && !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("%s counts the parameters of PyTorch's network: %v", p, err)
@@ -104,7 +110,9 @@ else:
 	if python == "" {
 		t.Skip("there is no PyTorch here (Debian: python3-torch)")
 	}
-	if parameters != "11173962" { // our own network has as many
+
+	// Our own network has as many.
+	if parameters != "11173962" {
 		t.Errorf("PyTorch's network has %s parameters, want 11173962", parameters)
 	}
 	t.Setenv("OMP_NUM_THREADS", "1")
@@ -124,7 +132,8 @@ else:
 		}
 	}
 	for _, name := range []string{"compile bf16, batch 4", "eager-graph bf16, batch 4"} {
-		if r := find(name); r.Status == fail { // a speed, or that it is not there: both are right, and nothing is lost after it
+		// A speed, or that it is not there: both are right, and nothing is lost after it.
+		if r := find(name); r.Status == fail {
 			t.Errorf("got %+v", r)
 		}
 	}

@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 	case len(os.Args) == 2 && os.Args[1] == "idle":
 		idle()
 		return
-	case len(os.Args) == 2 && os.Args[1] == "sleep": // a peer that never plays
+
+	// This is a peer that never plays.
+	case len(os.Args) == 2 && os.Args[1] == "sleep":
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		return
 	case len(os.Args) == 2 && os.Args[1] == "fail":
@@ -55,7 +57,9 @@ func TestRunReportsEachWork(t *testing.T) {
 		var out bytes.Buffer
 		r := newReport(&out)
 		j := job{size: size{2, 2, false}, transport: transport, works: []string{"latency"}, scale: 0.01}
-		if transport == transportNames[0] { // these take seconds under the race detector
+
+		// These take seconds under the race detector.
+		if transport == transportNames[0] {
 			j.works = append(j.works, "small", "many/small", "rows/zipf-sgd")
 		}
 		if done, err := j.run(t.Context(), time.Minute, r); err != nil || done != len(j.works) {
@@ -331,7 +335,8 @@ func TestFloorsPlayTheWorks(t *testing.T) {
 		}
 		want := 3
 		if p.name == floorMemory {
-			want = 1 // the others are below what is worth it
+			// The others are below what is worth it.
+			want = 1
 			if runtime.GOOS != "linux" {
 				want = 0
 			}
@@ -475,7 +480,9 @@ func TestTheFloorsWorkerEndsWithItsServer(t *testing.T) {
 	}
 	defer there.Close()
 	there.(*net.TCPConn).CloseWrite()
-	go io.Copy(io.Discard, there) // until the test ends
+
+	// This goes on until the test ends.
+	go io.Copy(io.Discard, there)
 	play, err := tcpWorker([]net.Conn{conn}, planned{name: "w", keys: []int{16 << 10, 16 << 10}, passes: 3, pull: true})
 	if err != nil {
 		t.Fatal(err)

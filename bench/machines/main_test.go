@@ -98,7 +98,9 @@ func TestAPageHasItsTables(t *testing.T) {
 	want := "# Page\n<!-- machines -->\n\n- A: m\n- B: n\n\n<!-- end -->\ntext\n" +
 		"<!-- machines: ^model= -->\n\n| work | A |\n| --- | --- |\n| mlp | **2.00** (1.00 to 9.00) |\n\n<!-- end -->\n" +
 		"<!-- machines: peer=gloo$ -->\n\n| work | A | B |\n| --- | --- | --- |\n| push, against gloo | **3.00** (1.00 to 9.00) | **5.00** (1.00 to 9.00) |\n\n<!-- end -->\nlast\n"
-	for range 2 { // the second time nothing changes
+
+	// The second time nothing changes.
+	for range 2 {
 		if err := update(page, []string{file}); err != nil {
 			t.Fatal(err)
 		}

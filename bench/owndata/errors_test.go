@@ -76,7 +76,9 @@ func half(content []byte) []byte { return content[:len(content)/2] }
 // twice appends the label of a new sample two times to a tar file.
 func twice(content []byte) []byte {
 	var out bytes.Buffer
-	out.Write(content[:len(content)-1024]) // without the blocks of its end
+
+	// The blocks of its end are left out.
+	out.Write(content[:len(content)-1024])
 	w := tar.NewWriter(&out)
 	for range 2 {
 		_ = w.WriteHeader(&tar.Header{Name: "class002/again.cls", Mode: 0o644, Size: 1})
@@ -105,7 +107,10 @@ func TestErrorsNameTheThing(t *testing.T) {
 	const shards, image = "shard-{000000..000002}.tar", "class001/0000004.jpg"
 	for _, c := range []struct {
 		name string
-		is   error // by errors.Is; nil: none of these
+
+		// is must be found by errors.Is; nil: it is none of these.
+		is error
+
 		run  func(s *scene) phototrain.Run
 		says []string
 	}{
@@ -181,7 +186,9 @@ func TestErrorsNameTheThing(t *testing.T) {
 
 // warnings are messages of a log.
 type warnings struct {
-	mu   sync.Mutex // guards text
+	// mu guards text.
+	mu sync.Mutex
+
 	text strings.Builder
 }
 

@@ -12,7 +12,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(settingsEnv) != "" { // a worker of a job of the test
+	// This process is a worker of a job of the test.
+	if os.Getenv(settingsEnv) != "" {
 		if err := work(); err != nil {
 			fmt.Fprintln(os.Stderr, "owndata:", err)
 			os.Exit(1)

@@ -50,10 +50,14 @@ func TestTakesTurnsAndPrintsRatios(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{ // any number of spells: a busy machine makes more
+
+	// There may be any number of spells: a busy machine makes more.
+	for _, want := range []string{
 		`BenchmarkStep/model=resnet18-imagenet/batch=64/threads=2/dtype=float32/program=paragon \t\d+\t500000000 ns/op\t128.0 images/s\t128.0 images/s-min\t128.0 images/s-max\t128.0 images/cpu-s\t30.0 MB\n`,
 		`BenchmarkRatio/model=resnet18-imagenet/batch=64/threads=2/dtype=float32 \t\d+\t2.00 x\t2.00 x-min\t2.00 x-median\t2.00 x-max\t2.00 cpu-x\t0.60 memory-x\t7.0 plan-MB\t`,
-		`BenchmarkScaling/model=resnet18-imagenet/batch=64/processes=2/dtype=float32/program=paragon \t2\t1.67 x\t`, // 2·64·10/6 of 64/0.5
+
+		// The ratio is 2·64·10/6 over 64/0.5.
+		`BenchmarkScaling/model=resnet18-imagenet/batch=64/processes=2/dtype=float32/program=paragon \t2\t1.67 x\t`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("output lacks %q; got\n%s", want, &out)
@@ -169,7 +173,9 @@ func TestThePeerIsTheBetterOfEagerAndCompiled(t *testing.T) {
 // table.
 func TestADisturbedRowHasNoRatio(t *testing.T) {
 	worked := 0.0
-	busy := func() float64 { // between two calls the cores work for a hundred seconds
+
+	// Between two calls the cores work for a hundred seconds.
+	busy := func() float64 {
 		worked += 100
 		return worked
 	}

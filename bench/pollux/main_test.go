@@ -141,7 +141,9 @@ func TestJobsTakeWhatTheirTracesSay(t *testing.T) {
 			t.Fatal(err)
 		}
 		step, _ := tracetest.StepTime(1, 1, 32)
-		want := 30 + cost + 3*int(1000*step+0.5) // at the initial batch the gain is 1
+
+		// At the initial batch the gain is 1.
+		want := 30 + cost + 3*int(1000*step+0.5)
 		if got := o.jobs[0].ended - 30; got != want || o.jobs[0].restarts != 0 {
 			t.Errorf("with %d s for a start the job took %d s and %d restarts, want %d and 0", cost, got, o.jobs[0].restarts, want)
 		}

@@ -44,7 +44,9 @@ func TestCoresAreShared(t *testing.T) {
 	ends := map[string]float64{}
 	note := func(name string) func() { return func() { ends[name] = c.now } }
 	h.run(3, 1, note("long"))
-	h.run(1, 2, note("two at once")) // 1.5 s at two thirds of the speed; then 2 s are left of the long one
+
+	// These take 1.5 s at two thirds of the speed; then 2 s are left of the long one.
+	h.run(1, 2, note("two at once"))
 	c.at(10, func() { h.run(1, 4, note("four on two")) })
 	c.run()
 	for name, want := range map[string]float64{"two at once": 1.5, "long": 3.5, "four on two": 12} {
@@ -216,10 +218,14 @@ func TestSmallKeysAreOnePartForEachServer(t *testing.T) {
 // layers are still on their way.
 func TestExchangeHidesBehindComputing(t *testing.T) {
 	c := plain(1, 1)
-	c.link = 4000 // each of the two keys takes 1 s each way
+
+	// Each of the two keys takes 1 s each way.
+	c.link = 4000
 	c.latency = 0
 	c.model.layers = []layer{{keys: []int{1000}, forward: 10, backward: 10}, {keys: []int{1000}, forward: 10, backward: 10}}
-	wantRound(t, "two layers", c, 40+2) // only the first layer's gradient and value are waited for
+
+	// Only the first layer's gradient and value are waited for.
+	wantRound(t, "two layers", c, 40+2)
 }
 
 // Workers that are simulated as one give nearly the rounds of each by itself.

@@ -35,8 +35,10 @@ func TestTimeWithoutProgress(t *testing.T) {
 // Memory and files that grow from quarter to quarter are found, noise is not.
 func TestGrowthIsFound(t *testing.T) {
 	for _, test := range []struct {
-		rss, files int // more with each sample
-		want       string
+		// rss and files are what each sample has more than the one before.
+		rss, files int
+
+		want string
 	}{{0, 0, ""}, {5, 0, ""}, {1000, 0, "memory of a server grows"}, {0, 3, "open files of a server grow"}} {
 		j := &job{}
 		for i := range 200 {

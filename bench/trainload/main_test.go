@@ -110,7 +110,9 @@ func TestReadersThatStarveTheTrainingMissTheBar(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		place []spell
-		want  string // in the error; empty: there is none
+
+		// want must be in the error; empty: there is none.
+		want string
 	}{
 		{"as fast", spellsAt([]float64{99, 100, 98}), ""},
 		{"starved", spellsAt([]float64{80, 82, 79}), "from=rec-disk: got 0.804 of-memory, want at least 0.95"},

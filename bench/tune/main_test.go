@@ -27,7 +27,10 @@ func TestTables(t *testing.T) {
 	if second, _, _ := strings.Cut(again.String(), "\n\n"); first != second {
 		t.Errorf("loaded:\n%s\nwant:\n%s", second, first)
 	}
-	var eight strings.Builder // what all are compared with is there whatever number runs at once
+
+	// What all are compared with is there whatever number runs at once.
+	var eight strings.Builder
+
 	if err := run([]string{"--seeds", "2", "--trials", "12", "--parallel", "8", "--functions", "Branin", "--only", "TPE"}, &eight); err != nil {
 		t.Fatal(err)
 	}

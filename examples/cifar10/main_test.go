@@ -304,7 +304,9 @@ func TestSchedules(t *testing.T) {
 	for _, c := range []struct {
 		schedule string
 		warm     float64
-		want     map[uint64]float64 // by step, of 40
+
+		// want has the rates of some of 40 steps.
+		want map[uint64]float64
 	}{
 		{"constant", 0, map[uint64]float64{0: 0.5, 39: 0.5}},
 		{"cosine", 0, map[uint64]float64{0: 0.5, 20: 0.25, 40: 0}},

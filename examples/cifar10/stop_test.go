@@ -86,9 +86,13 @@ func TestAJobStoppedBySIGUSR1GoesOnBitForBit(t *testing.T) {
 		t.Fatalf("the job was stopped after step %d of epoch %d, want one in the middle of epoch 0", m.Step, m.Epoch)
 	}
 	run(stopped, 0, func(_ *os.Process, line string) { keep(&parts, line) })
-	slices.Sort(whole) // the workers' lines come in any order
+
+	// The workers' lines come in any order.
+	slices.Sort(whole)
 	slices.Sort(parts)
-	if d := cmp.Diff(whole, parts); d != "" || len(whole) != 12 { // of each worker its parameters and four evaluations, and of worker 0 two lines of metrics
+
+	// Each worker prints its parameters and four evaluations, and worker 0 two lines of metrics.
+	if d := cmp.Diff(whole, parts); d != "" || len(whole) != 12 {
 		t.Errorf("%d lines of the run that was not stopped, want 12; both parts of the other one told\n%s", len(whole), d)
 	}
 	if got, want := tensors(t, newest(t, stopped)), tensors(t, newest(t, never)); len(got) < 200 || !maps.Equal(got, want) {

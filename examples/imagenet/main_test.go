@@ -82,7 +82,9 @@ func TestFormatsAndReadersGiveTheSameBits(t *testing.T) {
 		if err := photos.Tars(made, filepath.Join(dir, name), 2); err != nil {
 			t.Fatal(err)
 		}
-		for i := range 2 { // as launch data pack names them
+
+		// Shards are named as launch data pack names them.
+		for i := range 2 {
 			if err := os.Rename(filepath.Join(made, fmt.Sprintf("shard-%06d.tar", i)), filepath.Join(shards, fmt.Sprintf("%s-%06d.tar", name, i))); err != nil {
 				t.Fatal(err)
 			}
@@ -141,7 +143,9 @@ func TestDamagedImagesAreLeftOutWithinTheBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{images[3], images[len(images)-1]} { // one of train, one of val
+
+	// One is of train and one of val.
+	for _, path := range []string{images[3], images[len(images)-1]} {
 		if err := os.Truncate(path, 200); err != nil {
 			t.Fatal(err)
 		}

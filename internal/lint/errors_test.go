@@ -28,7 +28,9 @@ func textMatches(fset *token.FileSet, f *ast.File) (bad []string) {
 		if !ok || fn.Body == nil {
 			continue
 		}
-		prose := make(map[string]bool) // variables that hold such text
+
+		// prose are the variables that hold such text.
+		prose := make(map[string]bool)
 		isProse := func(e ast.Expr) bool {
 			found := false
 			ast.Inspect(e, func(n ast.Node) bool {

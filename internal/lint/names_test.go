@@ -31,8 +31,11 @@ type sourceText struct {
 
 // packageNames are the exported names of a package.
 type packageNames struct {
-	top     map[string]bool            // functions, types, constants and variables
-	members map[string]map[string]bool // fields and methods, by type
+	// top are functions, types, constants and variables.
+	top map[string]bool
+
+	// members are fields and methods, by type.
+	members map[string]map[string]bool
 
 	// embeds are the types of the package that a type embeds.
 	embeds map[string][]string
@@ -227,7 +230,8 @@ func (s *sourceText) unknown(code string) (missing []string) {
 	for _, m := range goName.FindAllStringSubmatch(code, -1) {
 		p := s.packages[m[1]]
 		switch name := strings.TrimLeft(m[0], " \t\n([{&*!,:="); {
-		case p == nil: // a variable's method, or another library
+		// It is a variable's method, or another library.
+		case p == nil:
 		case !p.top[m[2]], m[3] != "" && !s.has(m[1], m[2], m[3]):
 			missing = append(missing, name)
 		}

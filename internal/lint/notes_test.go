@@ -19,7 +19,8 @@ var (
 // indexFaults says what is wrong with an index of design notes, given the first lines of the notes
 // by file name.
 func indexFaults(index string, notes map[string]string) (wrong []string) {
-	rows := map[string]string{} // file to "N. Title"
+	// rows has "N. Title" by file.
+	rows := map[string]string{}
 	for _, m := range noteRow.FindAllStringSubmatch(index, -1) {
 		rows[m[3]] = m[1] + ". " + m[2]
 	}
@@ -27,7 +28,8 @@ func indexFaults(index string, notes map[string]string) (wrong []string) {
 	for file, text := range notes {
 		m := noteTitle.FindStringSubmatch(text)
 		if m == nil {
-			continue // belongs to a note
+			// The file belongs to a note.
+			continue
 		}
 		if want := m[1] + ". " + m[2]; rows[file] != want {
 			wrong = append(wrong, fmt.Sprintf("%s: the index has %q, want %q", file, rows[file], want))

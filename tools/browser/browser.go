@@ -48,7 +48,9 @@ func Start(t testing.TB) *Browser {
 		chromedp.Flag("no-proxy-server", true),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1"),
 		chromedp.CombinedOutput(&said),
-		chromedp.Env("HOME="+filepath.Dir(profile)), // nothing is written in the user's
+
+		// Nothing is written in the user's folder.
+		chromedp.Env("HOME="+filepath.Dir(profile)),
 	)
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, stop := chromedp.NewContext(allocator)

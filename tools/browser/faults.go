@@ -20,10 +20,13 @@ const maxFaults = 50
 // faults collects what a page should not do: warnings and errors in its console, exceptions,
 // requests that fail, and requests to other hosts.
 type faults struct {
-	mu       sync.Mutex
-	hosts    []string
-	requests map[network.RequestID]string // URLs of those under way
-	found    []string
+	mu    sync.Mutex
+	hosts []string
+
+	// requests are the URLs of those under way.
+	requests map[network.RequestID]string
+
+	found []string
 }
 
 func newFaults(page string) *faults {

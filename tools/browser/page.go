@@ -20,7 +20,8 @@ type View struct {
 	// Width and Height are the page's in pixels.
 	Width, Height int
 
-	Dark bool // the system prefers dark colours
+	// Dark says that the system prefers dark colours.
+	Dark bool
 }
 
 // A Page is a tab with cookies and storage of its own. It belongs to one test and one goroutine.

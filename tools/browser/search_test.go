@@ -28,7 +28,9 @@ type paintedSearch struct {
 	// predicted says that a rule predicts how trials end, and stops them by it.
 	predicted bool
 
-	mu   sync.Mutex // guards the rest
+	// mu guards the rest.
+	mu sync.Mutex
+
 	told bool
 	tick int
 }
@@ -37,14 +39,18 @@ var paintedStates = []string{"running", "pending", "paused", "completed", "prune
 
 const (
 	paintedSteps = 27
-	paintedRuns  = 8 // trials, the last ones
+
+	// paintedRuns are the last trials, which are painted one by one.
+	paintedRuns = 8
 )
 
 // painted are the parameters and the curve of a trial.
 func (p *paintedSearch) painted(n int) (params []any, curve []float64, state int) {
 	rng := rand.New(rand.NewPCG(uint64(n), 7))
 	lr := math.Pow(10, -4+3*rng.Float64())
-	if n > 30 { // the search comes closer
+
+	// The search comes closer.
+	if n > 30 {
 		lr = math.Pow(10, -2.3+0.5*rng.NormFloat64())
 		lr = min(max(lr, 1e-4), 0.1)
 	}
@@ -244,7 +250,9 @@ func TestSearchPageInBrowser(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			page := chromium.Open(t, link(), v.view)
 			page.WaitFor(painted)
-			page.WaitFor(`document.documentElement.dataset.updates >= 3`) // updates leave it as it is
+
+			// Updates leave the page as it is.
+			page.WaitFor(`document.documentElement.dataset.updates >= 3`)
 			if got, want := browser.Eval[float64](page, `document.documentElement.scrollWidth`), float64(v.view.Width); got > want {
 				t.Errorf("the page is %v pixels wide on a screen of %v", got, want)
 			}

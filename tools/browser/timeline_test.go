@@ -181,7 +181,8 @@ func TestAViewerReadsTheTraceOfARunningJob(t *testing.T) {
 	v := viewTrace(t, chromium, trace, browser.View{Width: 1600, Height: 1200})
 	begin, end := 0.0, 0.0
 	for _, p := range v.Model.Processes {
-		lanes := map[string]int{} // by name without number: spans
+		// lanes counts the spans by the lane's name without its number.
+		lanes := map[string]int{}
 		for _, l := range p.Threads {
 			lanes[unnumbered(l.Name)] += len(l.Slices)
 			for i, s := range l.Slices {

@@ -17,9 +17,14 @@ type command struct {
 	usage string
 
 	synopsis []string
-	text     string // the description, as it is printed
-	flags    []option
-	commands []string // below it
+
+	// text is the description as it is printed.
+	text string
+
+	flags []option
+
+	// commands are those below it.
+	commands []string
 }
 
 // An option is a flag as --help prints it.
@@ -48,7 +53,9 @@ func (g generator) describe(b *strings.Builder, words []string) error {
 		return err
 	}
 	help := exec.Command(program, append(words[1:len(words):len(words)], "--help")...)
-	help.Env = []string{"HOME=/nonexistent"} // defaults of this machine are nobody's
+
+	// Defaults of this machine are nobody's.
+	help.Env = []string{"HOME=/nonexistent"}
 	out, err := help.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s --help: %w: %s", name, err, out)

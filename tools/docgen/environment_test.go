@@ -120,7 +120,8 @@ func TestAllVariablesAreInTheTable(t *testing.T) {
 	source := everything.String()
 	for group, rows := range variables {
 		for _, v := range rows {
-			made := strings.HasSuffix(v.name, "_PATH") // of a library, by its name
+			// Paths of libraries are made of their names.
+			made := strings.HasSuffix(v.name, "_PATH")
 			if !strings.Contains(source, v.name) && !made {
 				t.Errorf("nothing reads $%s (%s): take it out of the table", v.name, group)
 			}

@@ -142,7 +142,9 @@ func (g generator) fields(folder, name string) (string, error) {
 
 func typeText(e ast.Expr) string {
 	var b strings.Builder
-	_ = printer.Fprint(&b, token.NewFileSet(), e) // a strings.Builder takes everything
+
+	// A strings.Builder takes everything.
+	_ = printer.Fprint(&b, token.NewFileSet(), e)
 	return b.String()
 }
 

@@ -14,8 +14,11 @@ type Module struct {
 	// Folder is from the repository's root, with slashes. It is "." for the root module.
 	Folder string
 
-	Path     string
-	Go       string // the least version of Go
+	Path string
+
+	// Go is the least version of Go.
+	Go string
+
 	Requires []Requirement
 	Replaces int
 }

@@ -37,7 +37,9 @@ func TestModulesAreOneRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	const release = "v" + version.Number
-	required := map[string]bool{} // of the repository's modules, those that others require
+
+	// required are the repository's modules that others require.
+	required := map[string]bool{}
 	for _, m := range used {
 		if want := path.Join(rootPath, m.Folder); m.Path != want {
 			t.Errorf("%s/go.mod is of %s, want %s", m.Folder, m.Path, want)

@@ -43,8 +43,10 @@ func (f sourceFile) Open() (io.ReadCloser, error) {
 
 // A release is this source as a module proxy serves it, as if it were tagged.
 type release struct {
-	used  []Module
-	proxy string // its URL
+	used []Module
+
+	// proxy is the URL of the module proxy.
+	proxy string
 
 	// cache is GOMODCACHE: this machine's, but for modules of the repository.
 	cache string
@@ -78,7 +80,8 @@ func newRelease(t *testing.T) *release {
 	files := map[string][]modzip.File{}
 	for _, name := range strings.Split(strings.TrimSuffix(out, "\x00"), "\x00") {
 		if info, err := os.Lstat(filepath.Join(root, name)); err != nil || !info.Mode().IsRegular() {
-			continue // removed, and not committed yet
+			// The file is removed, and that is not committed yet.
+			continue
 		}
 		of := ""
 		for _, b := range borders {
@@ -140,7 +143,8 @@ func overlay(t *testing.T) string {
 		must(t, os.MkdirAll(filepath.Join(to, at), 0o755))
 		entries, err := os.ReadDir(filepath.Join(from, at))
 		if err != nil {
-			return // nothing is there yet
+			// Nothing is there yet.
+			return
 		}
 		for _, e := range entries {
 			switch name := path.Join(at, e.Name()); {

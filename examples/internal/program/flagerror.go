@@ -15,7 +15,9 @@ import (
 func ExplainFlag(flags []cli.Flag, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
 	value, unparsed := strings.CutSuffix(err.Error(), ": parse error")
-	if numbers, _, ok := strings.Cut(err.Error(), ": strconv."); ok { // the flag is a list
+
+	// The flag is a list.
+	if numbers, _, ok := strings.Cut(err.Error(), ": strconv."); ok {
 		value, unparsed = numbers, true
 	}
 	if !unknown && !unparsed {

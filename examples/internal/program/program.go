@@ -24,7 +24,9 @@ func Ending(err error) (text string, code int) {
 		return "", 0
 	case errors.Is(err, worker.ErrRemoved):
 		return "removed from the job on request; the other workers continue", 0
-	case errors.Is(err, worker.ErrCheckpointed): // the job goes on later
+
+	// The job goes on later.
+	case errors.Is(err, worker.ErrCheckpointed):
 		return "stopped on request, with a checkpoint; --resume continues from it", 0
 	case errors.Is(err, ErrStopSaved):
 		return "stopped on request, with a checkpoint; --resume continues from it", 143

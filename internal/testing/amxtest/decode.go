@@ -40,7 +40,9 @@ func decode(code []byte) (in instruction, ok bool) {
 	memory := mod != 3
 	switch {
 	case notR == 0:
-		return in, false // there are eight registers
+		// There are eight registers.
+		return in, false
+
 	case opcode == 0x49 && prefix == none && memory && reg == 0:
 		in.op = loadConfig
 	case opcode == 0x49 && prefix == p66 && memory && reg == 0:

@@ -38,7 +38,8 @@ func runTraced(t *testing.T, detect any, granted bool) {
 	p := &process{threads: make(map[int]*unit), detect: reflect.ValueOf(detect).Pointer(), granted: granted}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // a process is traced by one thread, which ends with the goroutine
+		// A process is traced by one thread, which ends with the goroutine.
+		runtime.LockOSThread()
 		done <- p.run(exe, []string{exe, "-test.run=^" + strings.ReplaceAll(t.Name(), "/", "$/^") + "$", "-test.count=1", "-test.v"}, out)
 	}()
 	if err = <-done; errors.Is(err, errNotPermitted) {
@@ -76,14 +77,23 @@ var errNotPermitted = errors.New("ptrace is not permitted")
 
 // A process is one that is traced. All of its methods run on the thread that traces it.
 type process struct {
-	pid     int
-	threads map[int]*unit // their tiles, by thread ID
-	detect  uintptr       // where the function is that looks at the features
-	covered byte          // the byte at that place, while a breakpoint is there
-	asked   int           // the thread that has asked for the permission for tile data
-	told    bool          // it got its answer
-	granted bool          // the answer
-	status  syscall.WaitStatus
+	pid int
+
+	// threads are the tiles of each thread, by its ID.
+	threads map[int]*unit
+
+	// detect is where the function is that looks at the features, and covered the byte there while
+	// a breakpoint stands in its place.
+	detect  uintptr
+	covered byte
+
+	// asked is the thread that has asked for the permission for tile data; told says that it got
+	// its answer, and granted which.
+	asked   int
+	told    bool
+	granted bool
+
+	status syscall.WaitStatus
 
 	executed, stops, passed int
 }
@@ -93,7 +103,9 @@ func (p *process) run(exe string, argv []string, out *os.File) error {
 	if !p.granted {
 		path = "PARAGON_CPU="
 	}
-	env := append([]string{path, traced + "=1"}, os.Environ()...) // of two values a Go program takes the first
+
+	// Of two values a Go program takes the first.
+	env := append([]string{path, traced + "=1"}, os.Environ()...)
 	var err error
 	p.pid, err = syscall.ForkExec(exe, argv, &syscall.ProcAttr{Env: env, Files: []uintptr{0, out.Fd(), out.Fd()}, Sys: &syscall.SysProcAttr{Ptrace: true}})
 	if errors.Is(err, syscall.EPERM) {
@@ -132,7 +144,9 @@ func (p *process) follow() error {
 		return err
 	}
 	p.covered = code[0]
-	if _, err := syscall.PtracePokeText(p.pid, p.detect, []byte{0xcc}); err != nil { // INT3
+
+	// 0xcc is INT3, a breakpoint.
+	if _, err := syscall.PtracePokeText(p.pid, p.detect, []byte{0xcc}); err != nil {
 		return err
 	}
 	p.threads[p.pid] = &unit{}
@@ -154,7 +168,9 @@ func (p *process) follow() error {
 			continue
 		}
 		p.stops++
-		if err := p.stop(tid, slide); err != nil && !errors.Is(err, syscall.ESRCH) { // a thread may be killed while it is stopped
+
+		// A thread may be killed while it is stopped.
+		if err := p.stop(tid, slide); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
 	}
@@ -169,7 +185,8 @@ func (p *process) stop(tid int, slide uintptr) error {
 	}
 	signal := p.status.StopSignal()
 	switch {
-	case !known && signal == syscall.SIGSTOP, p.status.TrapCause() > 0: // a thread begins, or has begun another
+	// A thread begins, or has begun another one.
+	case !known && signal == syscall.SIGSTOP, p.status.TrapCause() > 0:
 		return p.resume(tid, 0)
 	case signal == syscall.SIGTRAP|0x80:
 		return p.systemCall(tid)
@@ -228,9 +245,12 @@ func (p *process) systemCall(tid int) error {
 	if err := syscall.PtraceGetRegs(tid, &r); err != nil {
 		return err
 	}
-	const requestPermission, tileData = 0x1023, 18 // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+
+	// They are ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA.
+	const requestPermission, tileData = 0x1023, 18
 	switch {
-	case p.asked == tid && !p.told: // the call that was left out ends
+	// The call that was left out ends.
+	case p.asked == tid && !p.told:
 		if r.Rax = 0; !p.granted {
 			r.Rax = ^uint64(syscall.EPERM) + 1
 		}
@@ -240,7 +260,9 @@ func (p *process) systemCall(tid int) error {
 		p.told = true
 	case r.Orig_rax == syscall.SYS_ARCH_PRCTL && r.Rdi == requestPermission && r.Rsi == tileData:
 		p.asked = tid
-		r.Orig_rax = ^uint64(0) // no call
+
+		// This is the number of no call.
+		r.Orig_rax = ^uint64(0)
 		if err := syscall.PtraceSetRegs(tid, &r); err != nil {
 			return err
 		}
@@ -258,7 +280,9 @@ func (p *process) execute(tid int, u *unit) (int, error) {
 	var code [96]byte
 	local := unix.Iovec{Base: &code[0]}
 	local.SetLen(len(code))
-	n, err := p.read([]unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(r.Rip), Len: len(code)}}) // fewer at the end of all code
+
+	// There are fewer bytes at the end of all code.
+	n, err := p.read([]unix.Iovec{local}, []unix.RemoteIovec{{Base: uintptr(r.Rip), Len: len(code)}})
 	if err != nil {
 		return 0, err
 	}
@@ -296,7 +320,8 @@ func (p *process) do(u *unit, in instruction, r *syscall.PtraceRegs, next uint64
 	stride := general(in.index) << in.scale
 	switch in.op {
 	case loadConfig, storeConfig:
-		row := [maxRows][rowBytes]byte{u.config} // in memory it is one row; the index is that of an ordinary address
+		// In memory it is one row; the index is that of an ordinary address.
+		row := [maxRows][rowBytes]byte{u.config}
 		if in.op == storeConfig {
 			return tileRows(p.write, &row, address+stride, 0, 1, len(u.config))
 		}

@@ -102,7 +102,8 @@ func hostile(recording []byte) map[string]func(ctx context.Context, nc net.Conn,
 			nc.Write(b)
 		},
 		"huge lengths": func(ctx context.Context, nc net.Conn, _ *rand.Rand) {
-			b := append(bytes.Clone(hello), make([]byte, 32)...) // a proof of nothing
+			// Zeros prove nothing.
+			b := append(bytes.Clone(hello), make([]byte, 32)...)
 			nc.Write(append(b, bytes.Repeat([]byte{0xff}, 64)...))
 			until(ctx, nc)
 		},

@@ -48,7 +48,9 @@ type Config struct {
 	// Seed decides what Net decides, and is logged.
 	Seed uint64
 
-	Secret []byte // empty: none
+	// Secret is the job's; empty: it has none.
+	Secret []byte
+
 	// TLS gives every process a certificate.
 	TLS bool
 	// Heartbeat is package cluster's, if it is zero.
@@ -78,8 +80,11 @@ type Job struct {
 	scheduler string
 	authority *identity.Authority
 	running   sync.WaitGroup
-	servers   []process // by rank
-	ctx       context.Context
+
+	// servers are in the order of their ranks.
+	servers []process
+
+	ctx context.Context
 
 	stopScheduler context.CancelFunc
 

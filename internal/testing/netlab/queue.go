@@ -117,11 +117,15 @@ func reset(p []byte) []byte {
 	}
 	tcp := p[header:]
 	flags := tcp[13]
-	if flags&4 != 0 { // a reset
+
+	// Flag 4 is a reset.
+	if flags&4 != 0 {
 		return nil
 	}
 	data := uint32(int(binary.BigEndian.Uint16(p[2:])) - header - int(tcp[12]>>4)*4)
-	for _, bit := range []byte{1, 2} { // FIN and SYN count as data
+
+	// FIN and SYN count as data.
+	for _, bit := range []byte{1, 2} {
 		if flags&bit != 0 {
 			data++
 		}

@@ -78,7 +78,9 @@ type object struct {
 	// file has the object's bytes in place of content.
 	file string
 	size int64
-	etag string // with its quotes
+
+	// etag has its quotes.
+	etag string
 }
 
 // New starts an empty server, which ends with the test, and puts its account in the test's

@@ -48,9 +48,10 @@ func (j *job) runFit(ctx context.Context, n *node, rank int) (err error) {
 
 // A member notes when a worker counts.
 type member struct {
-	worker.Observer // nil: only the methods below
-	j               *job
-	n               *node
+	// Observer is nil: only the methods below are called.
+	worker.Observer
+	j *job
+	n *node
 }
 
 func (m member) Begin(worker.Run)     { m.j.counts(m.n) }

@@ -46,10 +46,14 @@ type Config struct {
 // A Cluster runs until the test ends. Its methods may be called together.
 type Cluster struct {
 	// Dir has its configuration (slurm.conf), logs and state.
-	Dir   string
-	Nodes []string // n1, n2, ...
+	Dir string
 
-	config   string // Dir/slurm.conf
+	// Nodes are n1, n2 and so on.
+	Nodes []string
+
+	// config is the path of slurm.conf in Dir.
+	config string
+
 	env      []string
 	programs map[string]string
 	// mu guards running.

@@ -25,9 +25,11 @@ type Model struct {
 
 // A Process is a group of lanes.
 type Process struct {
-	ID     int
-	Name   string
-	Labels []string // beside the name
+	ID   int
+	Name string
+
+	// Labels stand beside the name.
+	Labels []string
 
 	// Threads are in the order in which the viewer shows them.
 	Threads []Thread
@@ -44,7 +46,9 @@ type Slice struct {
 	Title, Category string
 	Begin, Duration float64
 	Args            map[string]any
-	Colour          int // an index into the viewer's colours
+
+	// Colour is an index into the viewer's colours.
+	Colour int
 }
 
 // A Flow is an arrow between two slices.

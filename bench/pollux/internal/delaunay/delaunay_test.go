@@ -150,10 +150,15 @@ func TestBoxesAreSplitInOrder(t *testing.T) {
 	}
 	for _, c := range []struct {
 		order []int
-		want  [2]Point // the diagonal of the face x = 0 when the last point is at x = 4
+
+		// want is the diagonal of the face x = 0 when the last point is at x = 4.
+		want [2]Point
 	}{
-		{[]int{0, 4, 1, 5, 2, 6, 3, 7}, [2]Point{{0, 4, 0}, {0, 0, 4}}}, // of the face's points the last is {0, 4, 4}
-		{[]int{0, 4, 1, 5, 3, 6, 2, 7}, [2]Point{{0, 0, 0}, {0, 4, 4}}}, // the last is {0, 0, 4}
+		// Of the face's points the last is {0, 4, 4}.
+		{[]int{0, 4, 1, 5, 2, 6, 3, 7}, [2]Point{{0, 4, 0}, {0, 0, 4}}},
+
+		// The last is {0, 0, 4}.
+		{[]int{0, 4, 1, 5, 3, 6, 2, 7}, [2]Point{{0, 0, 0}, {0, 4, 4}}},
 	} {
 		d, err := New(points, c.order, nil)
 		if err != nil {
@@ -182,7 +187,9 @@ func TestFacesBelongToOneCell(t *testing.T) {
 			points = append(points, Point{x, 4 * (i & 1), 2 * (i & 2)})
 		}
 	}
-	order := []int{0, 1, 2, 3, 4, 5, 6, 10, 7, 8, 9, 11} // the left box's last is {4, 4, 4}, on the face; the right one's is not
+
+	// The left box's last point is {4, 4, 4}, on the face; the right one's is not.
+	order := []int{0, 1, 2, 3, 4, 5, 6, 10, 7, 8, 9, 11}
 	q := Point{4, 2, 1}
 	diagonal := func(other []Point) (onLast bool) {
 		d, err := New(points, order, other)
