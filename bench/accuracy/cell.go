@@ -25,6 +25,7 @@ type model struct {
 	build func(images *gorgonia.Node) *gorgonia.Node
 }
 
+// models are trained by the cells, each with both optimizers.
 var models = []model{
 	{"mlp", 4096, 8, 0.02, 0.001, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.MLP(x, nn.MLPConfig{Hidden: []int{128, 64}, Classes: classes})

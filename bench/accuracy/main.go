@@ -35,6 +35,8 @@ func main() {
 	}
 }
 
+// config is the command line. With worker the program is one worker of a run, which launch has
+// started.
 type config struct {
 	data, launch, results, only string
 	first, seeds                int
@@ -46,6 +48,8 @@ type config struct {
 	out    string
 }
 
+// run measures what the file of results does not have yet, and writes the table: a run that was cut
+// off goes on with the same command.
 func run(ctx context.Context, out io.Writer, args []string) error {
 	flags := flag.NewFlagSet("accuracy", flag.ContinueOnError)
 	var c config

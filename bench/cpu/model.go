@@ -26,6 +26,7 @@ func (w work) String() string {
 	return fmt.Sprintf("model=%s/batch=%d/threads=%d/dtype=%s", w.model, w.batch, w.threads, w.dtype)
 }
 
+// A model is a network for examples of a shape.
 type model struct {
 	// shape is that of one example.
 	shape []int
@@ -33,6 +34,7 @@ type model struct {
 	net func(x *gorgonia.Node) *gorgonia.Node
 }
 
+// models are those of --model.
 var models = map[string]model{
 	// This is the tutorial's model.
 	"resnet18-imagenet": {[]int{3, 32, 32}, resnet(nn.ImageNet)},
@@ -124,6 +126,8 @@ const pieceLen = 1 << 16
 
 var sgd = optim.Config{Name: "sgd", LearningRate: 0.01, Momentum: 0.9}
 
+// newTraining compiles the model and cuts its parameters into pieces of pieceLen, so that threads
+// share the update.
 func newTraining(w work) (*training, error) {
 	p, err := w.compile()
 	if err != nil {

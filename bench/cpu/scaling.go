@@ -155,6 +155,8 @@ type loss struct {
 	pieces int
 }
 
+// predict replays the pieces of all operations on some threads, one operation after the other. What
+// an operation does outside of its runs is serial.
 func predict(ops []nn.OpParts, threads int, cost costs) prediction {
 	var p prediction
 	for _, o := range ops {

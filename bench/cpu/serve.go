@@ -26,6 +26,8 @@ func serveCommand() *cli.Command {
 	}
 }
 
+// serve answers the lines of bench/peers: run SECONDS with the steps of a spell and their times,
+// memory with what the plan says, what the process took more, and its peak. Two steps warm up.
 func serve(c *cli.Context) error {
 	resetPeak()
 	before, _ := resident()

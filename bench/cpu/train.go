@@ -24,6 +24,8 @@ func trainCommand() *cli.Command {
 	}
 }
 
+// train is one worker of a job, for bench/peers. All workers begin the measured steps together, and
+// the time ends with the last value.
 func train(c *cli.Context) (err error) {
 	ctx, w := c.Context, workOf(c)
 	store, err := kvstore.Create(ctx, "dist_sync")

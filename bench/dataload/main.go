@@ -43,6 +43,7 @@ func main() {
 	}
 }
 
+// config is the command line.
 type config struct {
 	folders              string
 	python, script       string
@@ -50,6 +51,8 @@ type config struct {
 	turns                int
 }
 
+// run reads each folder by turns with our readers and, if there is a Python, with the peer's: once
+// for each kind of pixels that the peer makes.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var c config
 	f := flag.NewFlagSet("dataload", flag.ContinueOnError)

@@ -35,6 +35,7 @@ func (j *job) helper(ctx context.Context, host, role, argument string) *exec.Cmd
 	return cmd
 }
 
+// signalAll sends a signal to the newest process of each name. One that has ended gets none.
 func (j *job) signalAll(s syscall.Signal) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -43,6 +44,7 @@ func (j *job) signalAll(s syscall.Signal) {
 	}
 }
 
+// device sets the network device of a host up or down.
 func (j *job) device(host, state string) error {
 	out, err := exec.Command("ip", "-n", j.lab.Namespace(host), "link", "set", "lab0", state).CombinedOutput()
 	if err != nil {

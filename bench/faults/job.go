@@ -94,6 +94,7 @@ type tail struct {
 	also io.Writer
 }
 
+// Write keeps the last 64 KiB.
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,6 +117,7 @@ func (t *tail) lastLine() string {
 // spare are hosts without a process at first: for a worker that joins, and for a stranger.
 var spare = []string{"worker4", "stranger"}
 
+// hostNames are the hosts of the lab: one for each process, and the spare ones.
 func hostNames() []string {
 	names := []string{"scheduler"}
 	for i := range servers {
@@ -127,6 +129,8 @@ func hostNames() []string {
 	return append(names, spare...)
 }
 
+// newJob makes the hosts. No process runs yet: the scheduler comes first, for it says where it
+// listens.
 func newJob(seed uint64, f fault, verbose bool) (*job, error) {
 	lab, err := netlab.New(seed, hostNames()...)
 	if err != nil {
@@ -293,6 +297,7 @@ func (j *job) at(ctx context.Context, steps int) error {
 	}
 }
 
+// pause waits, or returns why the run is over.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):
@@ -316,6 +321,7 @@ func (j *job) kill(name string) *proc {
 	return p
 }
 
+// signal sends a signal to the newest process of a name. One that has ended gets none.
 func (j *job) signal(name string, s syscall.Signal) *proc {
 	j.mu.Lock()
 	p := j.procs[name]

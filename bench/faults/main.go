@@ -41,6 +41,8 @@ func main() {
 	}
 }
 
+// table runs a job without faults and then one for each fault, and writes the table row by row. It
+// fails if a fault had an effect that it must not have, after all rows.
 func table() error {
 	flags := flag.NewFlagSet("faults", flag.ContinueOnError)
 	seed := flags.Uint64("seed", 1, "of the links' losses")

@@ -8,6 +8,9 @@ import (
 	"github.com/paragon-train/paragon/internal/testing/netlab"
 )
 
+// networkFaults change the links between hosts. A host that is cut off for less than its lease, and
+// a link between two hosts alone, must change no value: messages are repeated until they arrive,
+// and counted once.
 func networkFaults() []fault {
 	down, slow := netlab.Link{Down: true}, netlab.Link{Delay: 200 * time.Millisecond}
 	return []fault{
@@ -54,6 +57,8 @@ func impairAll(l netlab.Link) injector {
 	}
 }
 
+// resetConnections answers every packet between workers and servers with a reset: connections break
+// in the middle of messages.
 func resetConnections(ctx context.Context, j *job) error {
 	for w := range workers {
 		for s := range servers {

@@ -49,6 +49,8 @@ func fillDisk(_ context.Context, j *job) error {
 	return nil
 }
 
+// jumpClocks lets the wall clocks jump there and back. Leases and timeouts go by the monotonic
+// clock, so nothing may happen.
 func jumpClocks(ctx context.Context, j *job) error {
 	j.signalAll(syscall.SIGUSR1)
 	if err := pause(ctx, time.Second); err != nil {

@@ -7,6 +7,8 @@ import (
 	"time"
 )
 
+// workerFaults end workers or let them stand still. A worker that closes its connections is missed
+// at once, one that falls silent after its lease.
 func workerFaults() []fault {
 	return []fault{
 		{name: "worker killed", how: "kill -9", inject: kill("worker1"), within: 2500 * time.Millisecond},
@@ -51,6 +53,7 @@ func terminateUnseen(ctx context.Context, j *job) error {
 	return err
 }
 
+// serverFaults need backups, but for the one that shows how a job without them ends.
 func serverFaults() []fault {
 	return []fault{
 		{name: "server killed, backups", how: "kill -9, --backups 1", backups: 1, inject: kill("server1"), same: true, within: 3 * time.Second},
@@ -60,6 +63,8 @@ func serverFaults() []fault {
 	}
 }
 
+// schedulerFaults must not stop training: workers and servers go on without a scheduler until the
+// members are to change.
 func schedulerFaults() []fault {
 	return []fault{
 		{name: "scheduler killed and restarted", how: "kill -9; restarted after 2 s", inject: restartScheduler(2 * time.Second), same: true, within: time.Second},
@@ -68,6 +73,7 @@ func schedulerFaults() []fault {
 	}
 }
 
+// restartScheduler kills the scheduler and starts one that reads its journal.
 func restartScheduler(after time.Duration) injector {
 	return func(ctx context.Context, j *job) error {
 		<-j.kill("scheduler").ended
@@ -92,6 +98,7 @@ func suspendAll(ctx context.Context, j *job) error {
 	return pause(ctx, long)
 }
 
+// starveWorker lets a worker run for a tenth of four seconds.
 func starveWorker(ctx context.Context, j *job) error {
 	for range 40 {
 		j.signal("worker1", syscall.SIGSTOP)

@@ -163,6 +163,7 @@ func (r *result) judge(f fault, quiet *result) {
 	}
 }
 
+// writeHead writes what the job is, how a run without faults went, and the head of the table.
 func writeHead(w io.Writer, quiet *result) {
 	fmt.Fprintf(w, "%d workers, %d servers and a scheduler, each in a network namespace; %d examples, %d epochs, %d examples in a worker's step; lease %v, heartbeat %v; %d CPUs, %s/%s.\n",
 		workers, servers, training.Examples, training.Epochs, training.Batch, lease, heartbeat, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH)
@@ -171,6 +172,7 @@ func writeHead(w io.Writer, quiet *result) {
 	fmt.Fprintln(w, "| --- | --- | --- | ---: | ---: | ---: | --- |")
 }
 
+// writeRow writes a fault's row. Values that differ are no fault where the members changed.
 func writeRow(w io.Writer, f fault, r, quiet *result) {
 	bits, lost, doubled := "no: other members", fmt.Sprint(r.lost), fmt.Sprint(r.doubled)
 	switch {

@@ -20,6 +20,8 @@ const deviceRow = "GPU"
 // needed are the libraries without which nothing runs; the others have a stand-in each.
 var needed = map[dl.Name]bool{dl.CUDA: true, dl.CuDNN: true, dl.CuBLASLt: true}
 
+// checkLibraries opens what every other section needs, and does a first thing with the GPU. Its
+// rows say whether there is a GPU that can be used.
 func checkLibraries(c *checker) error {
 	c.infof("host", "%s/%s, %d cores, kernel module %q", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), dl.KernelModule())
 	if v, isSet := os.LookupEnv("CUDA_VISIBLE_DEVICES"); isSet {

@@ -52,6 +52,7 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 }
 
+// line takes a whole line: it is a row, the start or the end of a test, or some text.
 func (o *output) line(line string) {
 	before, event, marked := strings.Cut(line, mark)
 	if !marked || !o.event(event) {
@@ -136,6 +137,7 @@ type tailWriter struct {
 	lost       int
 }
 
+// Write keeps the first 32 KiB and the last.
 func (t *tailWriter) Write(p []byte) (int, error) {
 	const room = 32 << 10
 	t.mu.Lock()

@@ -86,6 +86,7 @@ func (rep *report) end() int {
 	return 0
 }
 
+// chosenHas says whether a section is among the chosen ones.
 func chosenHas(chosen []section, name string) bool {
 	for _, sec := range chosen {
 		if sec.name == name {

@@ -112,6 +112,8 @@ type screen struct {
 	done  chan struct{}
 }
 
+// newScreen starts the goroutine that writes: a terminal that does not take text must not hold up a
+// check.
 func newScreen(w io.Writer) *screen {
 	s := &screen{make(chan []byte, 4096), make(chan struct{})}
 	go func() {

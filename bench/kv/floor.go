@@ -344,6 +344,8 @@ func tcpServer(conns []net.Conn, works []planned, servers int) error {
 	return errors.Join(errs...)
 }
 
+// tcpServe is a server of the floor: it reads pieces and answers each as soon as it has come whole.
+// Reading goes on while an answer is written, as on a real server.
 func tcpServe(c net.Conn, w planned, servers int) error {
 	pieces, total := tcpPieces(w, servers)
 	value, scratch := touched(total), touched(1<<20)

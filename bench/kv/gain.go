@@ -16,6 +16,7 @@ type gain struct {
 	turns int
 }
 
+// gainOf compares turn by turn: what else runs on the machine meets both programs of a turn.
 func gainOf(ours, theirs *measured) gain {
 	n := min(len(ours.turns), len(theirs.turns))
 	x := make([]float64, n)

@@ -51,6 +51,8 @@ func (j *job) run(ctx context.Context, limit time.Duration, r *report) (done int
 	return done, err
 }
 
+// play reads what the workers tell of each work. Each work has the limit for itself: the timer
+// begins anew after it. A work that the peer does not know is skipped.
 func (j *job) play(running *processes.Running, timer *time.Timer, limit time.Duration, r *report) (done int, err error) {
 	for _, name := range j.works {
 		m := measured{job: j.size, transport: j.transport}
@@ -87,6 +89,7 @@ func (j *job) play(running *processes.Running, timer *time.Timer, limit time.Dur
 	return done, nil
 }
 
+// start starts the processes of this program, or of a peer.
 func (j *job) start(ctx context.Context) (*processes.Running, error) {
 	plan, err := plan(j.works, j.scale)
 	if err != nil {

@@ -121,6 +121,7 @@ func main() {
 	}
 }
 
+// readFlags reads and checks the command line.
 func readFlags(args []string) (settings, error) {
 	var set settings
 	f := flag.NewFlagSet("kv", flag.ContinueOnError)

@@ -177,6 +177,8 @@ func play(ctx context.Context, cfg cluster.Config) error {
 	return kv.Close()
 }
 
+// playOne plays a work after three samples that warm up. All workers wait for each other before the
+// first sample and after the last: the next work begins on idle processes.
 func playOne(ctx context.Context, kv kvstore.Store, w work, out *json.Encoder) error {
 	p, err := newPlayer(ctx, kv, w)
 	if err != nil {

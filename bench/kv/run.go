@@ -27,6 +27,8 @@ type bench struct {
 // errInterrupted is the end of a run by a signal.
 var errInterrupted = errors.New("interrupted")
 
+// run makes turns until there are enough or the budget would not hold another as long as the
+// longest.
 func run(ctx context.Context, set settings, out, progress io.Writer) error {
 	b := &bench{set: set, r: newReport(out), progress: progress, begun: time.Now()}
 	machine.Here().WriteHead(b.r.w, "bench/kv")
@@ -66,6 +68,8 @@ func (b *bench) left() time.Duration {
 	return b.set.budget - time.Since(b.begun)
 }
 
+// turn runs each job once, this program and its peers one after the other. An error is that of the
+// run; one of a job is a row.
 func (b *bench) turn(ctx context.Context, i int) error {
 	for _, sz := range b.set.jobs {
 		for part, works := range b.set.jobsOf() {

@@ -28,6 +28,7 @@ type work struct {
 	norms *norms
 }
 
+// works are those of -work. A pattern such as array/* chooses all with the same first word.
 var works = []work{
 	{name: "resnet18", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true},
 	{name: "latency", keys: []int{256}, samples: 20, passes: 100, pull: true},

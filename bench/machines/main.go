@@ -221,6 +221,7 @@ func (t *table) column(machine, note string) string {
 	return name
 }
 
+// put keeps the last value of a cell. Rows stay in the order in which they come.
 func (t *table) put(row, machine, cell string) {
 	if t.cells == nil {
 		t.cells = map[string]map[string]string{}
@@ -258,6 +259,7 @@ func cellOf(fields []string) (string, error) {
 	return cell, nil
 }
 
+// duration writes nanoseconds with three digits.
 func duration(ns float64) string {
 	switch {
 	case ns < 1e6:

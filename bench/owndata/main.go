@@ -81,6 +81,7 @@ func main() {
 	}
 }
 
+// tables writes those that are asked for.
 func tables(args []string) error {
 	var c config
 	flags := flag.NewFlagSet("owndata", flag.ContinueOnError)

@@ -18,6 +18,7 @@ type format struct{ name, path string }
 // shards is how many files the formats of several files have.
 const shards = 4
 
+// formats are what the same images are written in, with their paths in a place.
 var formats = []format{
 	{"folder", "folder"},
 	{"rec", "rec/set.rec"},
@@ -174,6 +175,7 @@ func (s *shower) sources() (list []source) {
 	return list
 }
 
+// close stops the server and removes a temporary folder.
 func (s *set) close() {
 	if s.server != nil {
 		s.server.Close()

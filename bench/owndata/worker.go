@@ -84,6 +84,8 @@ func work() error {
 	}
 }
 
+// work is a worker of a job, which trains on the images or counts them. What it tells goes into a
+// file of its own.
 func (s *settings) work() (err error) {
 	ctx := context.Background()
 	term, forget := signal.NotifyContext(ctx, syscall.SIGTERM)
@@ -163,6 +165,9 @@ func (o *observer) pace(ctx context.Context) error {
 }
 
 func (o *observer) Begin(worker.Run) {}
+
+// Step tells of the step. A kill comes once in a job, whichever worker it meets first: a file marks
+// that it was.
 func (o *observer) Step(s worker.StepInfo) {
 	o.done = int(s.Done)
 	e := event{Rank: o.kv.Rank(), Workers: o.kv.NumWorkers(), Done: o.done}
@@ -171,9 +176,8 @@ func (o *observer) Step(s worker.StepInfo) {
 			continue
 		}
 		mark, err := os.OpenFile(filepath.Join(o.Dir, fmt.Sprint("killed-", i)), os.O_CREATE|os.O_EXCL, 0o644)
-
-		// The process has ended before.
 		if err != nil {
+			// The mark is there: this kill has come before.
 			continue
 		}
 		mark.Close()

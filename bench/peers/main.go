@@ -103,6 +103,8 @@ type bench struct {
 	results          []result
 }
 
+// run measures row after row. Each row has its share of the budget that is left, so that one which
+// is cut short leaves time to the later ones.
 func run(c *cli.Context, busy func() float64) error {
 	only, err := regexp.Compile(c.String("rows"))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 func wall(r rate) float64 { return r.wall }
 func cpu(r rate) float64  { return r.cpu }
 
+// of takes one number of each rate.
 func of(what func(rate) float64, rates []rate) []float64 {
 	out := make([]float64, len(rates))
 	for i, r := range rates {

@@ -29,6 +29,7 @@ func (r row) String() string {
 	return fmt.Sprintf("model=%s/batch=%d/threads=%d/dtype=%s", r.model, r.batch, r.threads, r.dtype)
 }
 
+// rows are all that --rows and --dtypes choose from.
 func rows() (all []row) {
 	// The slowest comes last: it has the time that the others leave.
 	for _, model := range []string{"resnet18-imagenet", "mlp", "lenet", "resnet18-cifar"} {

@@ -28,6 +28,7 @@ const demotion = 16 * 3600
 
 func (t *tiresias) arrive(j *job) { j.batch = j.Batch }
 
+// decide lets jobs run with all of their replicas or not at all, in the order of the queues.
 func (t *tiresias) decide(c *cluster, jobs []*job) ([][]int, error) {
 	for i := range t.queues {
 		t.queues[i] = slices.DeleteFunc(t.queues[i], func(j *job) bool { return j.ended >= 0 })
@@ -76,6 +77,7 @@ func (t *tiresias) decide(c *cluster, jobs []*job) ([][]int, error) {
 // freeSlots are the free slots of each node.
 type freeSlots []int
 
+// free counts the slots of each node that these allocations leave.
 func (c *cluster) free(allocs [][]int) freeSlots {
 	f := make(freeSlots, c.nodes)
 	for n := range f {

@@ -45,6 +45,8 @@ type outcome struct {
 	decisions []time.Duration
 }
 
+// simulate lets time pass until all jobs have ended. In each cycle the running jobs take their
+// steps first; then the policy decides over those that have arrived and not ended.
 func simulate(s settings, apps map[string]*trace.Application, workload []trace.Job, p policy) (*outcome, error) {
 	c := &cluster{settings: s}
 	for _, w := range workload {

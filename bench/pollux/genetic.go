@@ -59,6 +59,9 @@ type individual struct {
 	crowding float64
 }
 
+// decide breeds assignments for some generations and takes the fittest of those that no other one
+// beats in both aims. Jobs that had the least service come first: repair takes replicas from the
+// later ones.
 func (g *genetic) decide(c *cluster, active []*job) ([][]int, error) {
 	jobs := slices.Clone(active)
 	slices.SortStableFunc(jobs, func(a, b *job) int {
@@ -99,6 +102,7 @@ func (g *genetic) decide(c *cluster, active []*job) ([][]int, error) {
 
 func (g *genetic) row(rows []uint8, i int) []uint8 { return rows[i*g.nodes : (i+1)*g.nodes] }
 
+// prepare sets what stays the same in a decision.
 func (g *genetic) prepare(c *cluster, jobs []*job) {
 	g.nodes, g.slots = c.nodes, c.slots
 	g.base = make([]uint8, len(jobs)*g.nodes)

@@ -120,6 +120,7 @@ func settingsOf(c *cli.Context) (settings, error) {
 	return s, nil
 }
 
+// run simulates every policy on every workload, in the order of the table.
 func run(c *cli.Context) error {
 	if c.NArg() > 0 {
 		return fmt.Errorf("got %q, want flags only", c.Args().First())
@@ -185,6 +186,8 @@ type row struct {
 	decision, worstDecision time.Duration
 }
 
+// summarize makes the row of one simulation. Exact counts the jobs that took the published time to
+// the second.
 func summarize(o *outcome, published trace.Result) row {
 	r := row{published: published.Mean}
 	var times []int

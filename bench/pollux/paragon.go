@@ -20,6 +20,7 @@ func newParagon(o allocate.Objective) *paragon {
 
 func (p *paragon) arrive(j *job) { arriveAdaptive(j) }
 
+// decide asks package allocate, as the launcher of several jobs does.
 func (p *paragon) decide(c *cluster, jobs []*job) ([][]int, error) {
 	if p.nodes == nil {
 		p.config.Interval = time.Duration(c.cycle) * time.Second

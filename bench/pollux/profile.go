@@ -30,6 +30,8 @@ func newMeasured(app *trace.Application) *measured {
 		limits: adapt.Limits{MaxBatch: app.MaxBatch, MinLocal: app.MinLocalBatch, MaxLocal: app.MaxLocalBatch, Accumulation: true}}
 }
 
+// observe adds what a step has measured. The model is fitted anew for a configuration that was not
+// seen before; another noise makes all remembered goodputs void.
 func (m *measured) observe(nodes, replicas, localBatch int, t trace.Times, sqr, variance float64) error {
 	if n := (adapt.Noise{Sqr: sqr, Var: variance}); n != m.Noise {
 		m.Noise = n
@@ -51,6 +53,8 @@ func (m *measured) observe(nodes, replicas, localBatch int, t trace.Times, sqr, 
 	return nil
 }
 
+// best is the batch of most goodput. ok is false before there is a model, and where no batch is
+// possible.
 func (m *measured) best(nodes, replicas int) (localBatch, accumulation int, ok bool, err error) {
 	if m.Model == nil {
 		return 0, 0, false, nil

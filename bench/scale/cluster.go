@@ -191,6 +191,7 @@ func (c *cluster) plan() (keys [][]*wire.KeyPlan, err error) {
 	return keys, nil
 }
 
+// validate names the first setting that cannot be, or of which the costs know nothing.
 func (c *cluster) validate() error {
 	_, known := c.costs.Transports[c.transport]
 	_, near := c.costs.Transports[local]

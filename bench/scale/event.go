@@ -13,12 +13,15 @@ type clock struct {
 	done uint64
 }
 
+// An event happens at its time. Order numbers events: of several at one time the one that was asked
+// for first comes first.
 type event struct {
 	at    float64
 	order uint64
 	f     func()
 }
 
+// events, tasks and messages are heaps: what comes next is at the top.
 type events []event
 
 func (e events) Len() int { return len(e) }
@@ -171,6 +174,7 @@ type process struct {
 	head  int
 }
 
+// A waiting is what has no lane yet.
 type waiting struct {
 	seconds float64
 	count   int
@@ -192,6 +196,8 @@ func (p *process) run(seconds float64, count int, f func()) {
 	p.start(waiting{seconds, count, f})
 }
 
+// start runs in a lane. At its end the lane goes to what waits, before f is called: f may ask for
+// more.
 func (p *process) start(w waiting) {
 	p.cores.run(w.seconds, w.count, func() {
 		if p.head < len(p.queue) {
@@ -232,6 +238,7 @@ type port struct {
 	busy           float64
 }
 
+// A message waits for the port.
 type message struct {
 	layer int
 	order uint64
@@ -265,6 +272,7 @@ func (p *port) take(layer int, bytes float64, begun func(begin, end float64)) {
 	}
 }
 
+// start sends what is at the top, and goes on with the next one after it.
 func (p *port) start() {
 	m := heap.Pop(&p.waiting).(message)
 	d := m.bytes / p.bytesPerSecond

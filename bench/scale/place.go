@@ -52,6 +52,7 @@ func (s *simulation) placeGroups(one *host) {
 	}
 }
 
+// placeServers gives each server a process on its host, which works on all cores.
 func (s *simulation) placeServers(one *host) (servers []*process, hosts []*host) {
 	for i := range s.c.servers {
 		h := one

@@ -51,6 +51,7 @@ one; the step, its images a second and what is busiest are those with enough ser
 	}
 }
 
+// predict checks all clusters before it simulates the first: a run takes minutes.
 func predict(c *cli.Context) error {
 	measured, err := costs.Read(c.String("costs"))
 	if err != nil {
@@ -124,6 +125,7 @@ func predicted(c *cli.Context, base cluster) (all []cluster, err error) {
 	return all, nil
 }
 
+// modelOf is the model of a name, with a step of one second.
 func modelOf(name string) (model, error) {
 	switch name {
 	case "resnet18-imagenet":

@@ -23,6 +23,7 @@ func addHost(ctx context.Context, j *job, _ *rand.Rand) (string, error) {
 	return "", errNone
 }
 
+// removeHost removes one of the hosts that have a worker.
 func removeHost(ctx context.Context, j *job, r *rand.Rand) (string, error) {
 	if len(j.here) <= minHosts {
 		return "", errNone

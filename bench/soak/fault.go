@@ -22,6 +22,7 @@ type fault struct {
 // to meet; a fault that lasts is over when it returns.
 type injector func(ctx context.Context, j *job, r *rand.Rand) (what string, err error)
 
+// faults are drawn with equal chances.
 func faults() []fault {
 	return []fault{
 		{"kill worker", "kill -9", kill("worker")},

@@ -69,6 +69,8 @@ type config struct {
 	verbose bool
 }
 
+// soak reads the flags and runs jobs for the whole time. The seed is printed first: with it the
+// same faults come again, though not at the same moments of the job.
 func soak() error {
 	var c config
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)

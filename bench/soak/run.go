@@ -65,6 +65,7 @@ func (j *job) inject(ctx context.Context, f fault, r *rand.Rand) {
 	j.done = append(j.done, injected{f, what, at})
 }
 
+// over says that launch has ended.
 func (j *job) over() bool {
 	select {
 	case <-j.Ended():

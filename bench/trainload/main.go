@@ -46,6 +46,7 @@ func main() {
 	}
 }
 
+// config is the command line.
 type config struct {
 	data, model, dtype                           string
 	size, width, batch, steps, warm, turns, read int
@@ -55,6 +56,8 @@ type config struct {
 	build func(*gorgonia.Node, nn.ResNetConfig) *gorgonia.Node
 }
 
+// run compares training from memory with training from each place, in turns: what else runs on the
+// machine meets all of them.
 func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	c, dtype, err := parse(args)
 	if err != nil {
@@ -92,6 +95,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return errors.Join(c.table(out, places)...)
 }
 
+// parse reads and checks the command line.
 func parse(args []string) (c config, dtype nn.DType, err error) {
 	f := flag.NewFlagSet("trainload", flag.ContinueOnError)
 	f.StringVar(&c.data, "data", "", "images, with commas: a folder with one of each class, or a file")

@@ -112,6 +112,8 @@ type ratios struct {
 	undisturbed int
 }
 
+// compare has the ratios of a place to memory: spells of the same turn are compared with each
+// other.
 func compare(memory, place []spell) (r ratios) {
 	var quiet, all []float64
 	for turn := range place {

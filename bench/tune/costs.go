@@ -31,6 +31,9 @@ type pricedProblem struct {
 // pricings are the ways in which a function's trials are priced.
 var pricings = []string{"first up", "first down", "all up", "all down"}
 
+// priced gives a function a price by a pricing's name: "first" or "all" says which parameters
+// count, "up" or "down" in which direction a trial becomes dear. A parameter that a trial does not
+// have does not count.
 func priced(p suggesttest.Problem, pricing string) pricedProblem {
 	which, direction, _ := strings.Cut(pricing, " ")
 	return pricedProblem{p, pricing, func(x tune.Params) float64 {
@@ -95,6 +98,8 @@ type costSettings struct {
 // costParts are the parts of the time at which the regret is taken.
 var costParts = []float64{0.25, 0.5, 1}
 
+// parseCosts reads the flags. The first suggester of costArms is always there: the others are
+// compared with it.
 func parseCosts(args []string, w io.Writer) (s costSettings, err error) {
 	f := flag.NewFlagSet("tune", flag.ContinueOnError)
 	f.SetOutput(w)
@@ -142,6 +147,8 @@ type ending struct {
 	trial tune.Trial
 }
 
+// endings are a heap: the trial that ends first is at its top, and of several the one that began
+// first, so that a search repeats.
 type endings []ending
 
 func (e endings) Len() int { return len(e) }

@@ -69,6 +69,7 @@ func (s *costSettings) search() (map[costCell]costResult, error) {
 	return of, errors.Join(errs...)
 }
 
+// cells are all searches, the numbers at once outermost.
 func (s *costSettings) cells() (list []costCell) {
 	for _, parallel := range s.parallel {
 		for _, arm := range s.arms {

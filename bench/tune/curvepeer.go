@@ -35,6 +35,7 @@ type peerProgram struct {
 	rules   []string
 }
 
+// A peerParam is an axis of the space. It exists where its parent has one of ParentValues.
 type peerParam struct {
 	Name         string    `json:"name"`
 	Kind         tune.Kind `json:"kind"`
@@ -46,6 +47,8 @@ type peerParam struct {
 	ParentValues []any     `json:"parent_values,omitempty"`
 }
 
+// A peerRequest is a line that a program gets: the start of a search, a question for a trial, or a
+// report of one. Which fields it has depends on Op.
 type peerRequest struct {
 	Op      string  `json:"op"`
 	Now     float64 `json:"now"`
@@ -64,6 +67,8 @@ type peerRequest struct {
 	Value  *float64    `json:"value"`
 }
 
+// A peerAnswer is the line that a program answers: to a question a trial, or that it waits or is
+// done; to a report what becomes of the trial.
 type peerAnswer struct {
 	Trial  *int                       `json:"trial"`
 	Params map[string]json.RawMessage `json:"params"`
@@ -108,6 +113,7 @@ func (p peerProgram) start(problem curvetest.Problem, rule string, workers int, 
 	return s, nil
 }
 
+// ask sends a request and waits for its answer. There is one at a time.
 func (s *peerSearch) ask(r peerRequest) (peerAnswer, error) {
 	var a peerAnswer
 	b, err := json.Marshal(r)

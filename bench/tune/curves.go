@@ -26,6 +26,7 @@ type stoppingRule struct {
 	make func(p curvetest.Problem) tune.Scheduler
 }
 
+// stoppingRules are those of --rules.
 var stoppingRules = []stoppingRule{
 	{"none", func(curvetest.Problem) tune.Scheduler { return tune.FIFO{} }},
 	{"hyperband", func(p curvetest.Problem) tune.Scheduler { return &schedule.Hyperband{MaxStep: p.Last} }},
@@ -136,6 +137,7 @@ func addCurveFlags(f *flag.FlagSet, s *curveSettings) curveFlags {
 	return lists
 }
 
+// parseCurves reads the flags of searches on learning curves.
 func parseCurves(args []string, w io.Writer) (s curveSettings, err error) {
 	f := flag.NewFlagSet("tune", flag.ContinueOnError)
 	f.SetOutput(w)
@@ -292,6 +294,8 @@ func meanAndP99(times []time.Duration) (mean, p99 float64) {
 	return ms(sum) / float64(len(sorted)), ms(sorted[(len(sorted)-1)*99/100])
 }
 
+// runCurves makes all searches and writes the tables. A search that fails does not end the others:
+// what they came to is saved, and then all errors are told.
 func runCurves(args []string, w io.Writer) error {
 	s, err := parseCurves(args, w)
 	if err != nil {
@@ -350,6 +354,7 @@ type curveFile struct {
 	file *os.File
 }
 
+// newCurveFile opens the file for results; "": they are not saved.
 func newCurveFile(name string) (*curveFile, error) {
 	if name == "" {
 		return &curveFile{}, nil
@@ -358,6 +363,7 @@ func newCurveFile(name string) (*curveFile, error) {
 	return &curveFile{file: f}, err
 }
 
+// add writes a result. Searches end in several goroutines, so it takes the lock.
 func (c *curveFile) add(r curveResult) error {
 	if c.file == nil {
 		return nil
@@ -391,6 +397,7 @@ func saveCurves(file string, all []curveResult) error {
 	return os.WriteFile(file, []byte(text.String()), 0o666)
 }
 
+// loadCurves reads the results of earlier runs.
 func loadCurves(files []string) ([]curveResult, error) {
 	var all []curveResult
 	for _, file := range files {

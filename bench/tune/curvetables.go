@@ -27,6 +27,7 @@ func spread(values []float64) string {
 	return fmt.Sprintf("%.1f [%.1f %.1f]", mean(values), suggesttest.Quantile(values, 0.25), suggesttest.Quantile(values, 0.75))
 }
 
+// mean is NaN for no values.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {

@@ -43,6 +43,7 @@ func branin(u []float64, z float64) float64 {
 	return -(e*e + 10*(1-t)*math.Cos(x) + 10)
 }
 
+// currin is Currin's exponential function; its level z is that of the factor.
 func currin(x []float64, z float64) float64 {
 	factor := 1.0
 	if x[1] > 0 {
@@ -58,6 +59,8 @@ var (
 		{0.2348, 0.1451, 0.3522, 0.2883, 0.3047, 0.6650}, {0.4047, 0.8828, 0.8732, 0.5743, 0.1091, 0.0381}}
 )
 
+// hartmann6 is Hartmann's function of six numbers; at lower levels its four peaks have other
+// heights.
 func hartmann6(x []float64, z float64) float64 {
 	sum := 0.0
 	for i, alpha := range []float64{1, 1.2, 3, 3.2} {
@@ -70,6 +73,7 @@ func hartmann6(x []float64, z float64) float64 {
 	return sum
 }
 
+// borehole is the flow of water through a borehole; level 0 is the cheaper model of it.
 func borehole(u []float64, z float64) float64 {
 	rw, r, tu, hu := 0.05+0.1*u[0], 100+49900*u[1], 63070+52530*u[2], 990+120*u[3]
 	tl, hl, l, kw := 63.1+52.9*u[4], 700+120*u[5], 1120+560*u[6], 9855+2190*u[7]
@@ -103,6 +107,7 @@ type levelRun struct {
 	trial tune.Trial
 }
 
+// levelRuns are a heap: the run that ends first is at its top.
 type levelRuns []levelRun
 
 func (l levelRuns) Len() int { return len(l) }

@@ -77,6 +77,7 @@ type contestant struct {
 
 func contestantName(c contestant) string { return c.name }
 
+// contestants are those of --only. Random search is the first: the others are compared with it.
 var contestants = []contestant{
 	{"random", func() tune.Suggester { return tune.Random{} }},
 	{"Sobol", func() tune.Suggester { return &suggest.Sobol{} }},
@@ -110,6 +111,7 @@ func main() {
 	}
 }
 
+// parse reads the flags of searches of functions.
 func parse(args []string, w io.Writer) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("tune", flag.ContinueOnError)
@@ -208,6 +210,7 @@ func functionNames(all []suggesttest.Problem) string {
 	return strings.Join(names, ",")
 }
 
+// numbers reads whole numbers above 0, with commas.
 func numbers(text string) ([]int, error) {
 	var all []int
 	for _, part := range strings.Split(text, ",") {
@@ -220,6 +223,8 @@ func numbers(text string) ([]int, error) {
 	return all, nil
 }
 
+// run looks at the flags that choose the kind of search before any are parsed: each kind has flags
+// of its own.
 func run(args []string, w io.Writer) error {
 	has := func(flag string) bool {
 		return slices.ContainsFunc(args, func(a string) bool {

@@ -63,6 +63,8 @@ type row struct {
 // cells are the regrets of each row and function.
 type cells map[row]map[string][]float64
 
+// gather sorts regrets by rows, in the order in which rows come first. seconds is the mean time of
+// a trial of each row.
 func gather(all []regret) (rows []row, c cells, seconds map[row]float64) {
 	c, seconds = make(cells), make(map[row]float64)
 	trials := make(map[row]int)
@@ -100,6 +102,8 @@ func (c cells) part(at row, problems []suggesttest.Problem, kind string, q float
 	return math.Exp(sum / float64(n))
 }
 
+// writeTables writes the regrets of each function, and then a summary by kinds as parts of random
+// search's.
 func writeTables(w io.Writer, s settings, trials int, all []regret, note string) error {
 	rows, c, seconds := gather(all)
 	each := metrics.Table{

@@ -103,6 +103,7 @@ func standsStill(role string) deed {
 	return func(w *world, a Act) { w.on(role, a, func(p *proc) { p.freeze(a.For) }) }
 }
 
+// workerFails ends a worker with one of the exit codes 1 to 3.
 func workerFails(w *world, a Act) { exits(worker, process.Exit{Code: 1 + a.Pick%3})(w, a) }
 
 // slowHost makes processes of a host start slowly for twice the time that a start then takes.
@@ -115,6 +116,7 @@ func slowHost(w *world, a Act) {
 // forGood is a time that no host comes back from.
 const forGood = time.Hour
 
+// loseHost lets a host vanish; silently: its connections stay open, so no one hears of it.
 func loseHost(w *world, a Act, silently bool) {
 	h := w.host(a.Host)
 	w.lose(h, silently)
@@ -123,6 +125,7 @@ func loseHost(w *world, a Act, silently bool) {
 	}
 }
 
+// refuseHost lets a host take no connections for a time. What runs on it goes on.
 func refuseHost(w *world, a Act) {
 	h := w.host(a.Host)
 	h.refuses = true
@@ -134,6 +137,7 @@ func refuseHost(w *world, a Act) {
 	}
 }
 
+// addToFile adds a host to the file of hosts. Launch watches the file only in elastic jobs.
 func addToFile(w *world, a Act) {
 	if n := (hosts.Host{Name: a.Host}); w.job.Elastic && w.files.find(a.Host) < 0 {
 		w.files.list(n, true)
@@ -141,6 +145,7 @@ func addToFile(w *world, a Act) {
 	}
 }
 
+// removeFromFile takes a host out of the file of hosts, as a person edits it.
 func removeFromFile(w *world, a Act) {
 	if i := w.files.find(a.Host); i >= 0 {
 		n := w.files.listed[i]
@@ -149,6 +154,7 @@ func removeFromFile(w *world, a Act) {
 	}
 }
 
+// signalTwice is a person who does not wait for the end of an orderly stop.
 func signalTwice(w *world, a Act) {
 	s := Signalled{Signal: syscall.Signal(a.N)}
 	w.step(s)

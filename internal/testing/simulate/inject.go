@@ -118,6 +118,7 @@ func (j *job) killScheduler(f Fault) bool {
 	return true
 }
 
+// slow delays both directions of a link for a time.
 func (j *job) slow(f Fault) {
 	j.net.Delay(f.A, f.B, 0, 200*time.Millisecond)
 	j.net.Delay(f.B, f.A, 0, 200*time.Millisecond)

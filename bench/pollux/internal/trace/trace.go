@@ -57,11 +57,14 @@ type configuration struct {
 	localBatch int
 }
 
+// A timing is what a step takes with a local batch.
 type timing struct {
 	localBatch int
 	Times
 }
 
+// An epoch is what was measured at its end: the progress and the iterations so far, and the
+// gradient's noise.
 type epoch struct{ progress, iteration, sqr, variance float64 }
 
 // names are the applications that workloads may name. YOLOv3 was not measured with a local batch
@@ -84,6 +87,7 @@ func Load(folder string) (map[string]*Application, error) {
 	return applications, nil
 }
 
+// load reads one application.
 func load(folder string) (*Application, error) {
 	a := &Application{Name: filepath.Base(folder), validation: map[int][]epoch{}, placements: map[string][]timing{}, memo: map[configuration]Times{}}
 	if err := a.readValidation(folder); err != nil {
@@ -96,6 +100,7 @@ func load(folder string) (*Application, error) {
 	return a, nil
 }
 
+// readValidation reads the trainings with each batch. They have as many epochs as the shortest.
 func (a *Application) readValidation(folder string) error {
 	paths, err := filepath.Glob(filepath.Join(folder, "validation-*.csv"))
 	if err != nil {
@@ -211,6 +216,7 @@ func (a *Application) Step(placement []int, localBatch int) (Times, error) {
 	return t, nil
 }
 
+// interpolate is for placements that were not measured. More than 16 nodes are as 16.
 func (a *Application) interpolate(nodes, replicas, localBatch int) (Times, bool) {
 	corners, weights, ok := a.grid.At(delaunay.Point{min(nodes, 16), replicas, localBatch})
 	t := Times{}
@@ -223,6 +229,8 @@ func (a *Application) interpolate(nodes, replicas, localBatch int) (Times, bool)
 	return t, ok
 }
 
+// between is on the line between the two measured local batches around this one; false: it is
+// beyond them.
 func between(t []timing, localBatch int) (Times, bool) {
 	if localBatch < t[0].localBatch || localBatch > t[len(t)-1].localBatch {
 		return Times{}, false
@@ -317,6 +325,7 @@ func read(path string, columns ...string) ([][]float64, error) {
 	return rows, nil
 }
 
+// records are the columns of a file, line by line, in the order in which they are asked for.
 func records(path string, columns ...string) ([][]string, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
