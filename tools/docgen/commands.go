@@ -46,6 +46,8 @@ func (g generator) commands(programs []string) (string, error) {
 	return b.String(), nil
 }
 
+// describe writes a command and then those below it, as their own --help tells of them. words are
+// the names from the program on.
 func (g generator) describe(b *strings.Builder, words []string) error {
 	name := strings.Join(words, " ")
 	program, err := filepath.Abs(filepath.Join(g.bin, words[0]))
@@ -77,6 +79,8 @@ func (g generator) describe(b *strings.Builder, words []string) error {
 	return nil
 }
 
+// write writes a heading, the description and a table of the flags. The table has a column for
+// variables only if a flag has one.
 func (c *command) write(b *strings.Builder, depth int) {
 	fmt.Fprintf(b, "\n%s %s\n\n", strings.Repeat("#", min(depth+1, 4)), c.name)
 	if c.usage != "" {

@@ -72,6 +72,7 @@ func (g generator) pages(check bool) error {
 	return errors.Join(errs...)
 }
 
+// firstDifference names the first line that differs. The texts must differ.
 func firstDifference(old, now string) string {
 	was, is := strings.Split(old, "\n"), strings.Split(now, "\n")
 	for i := 0; ; i++ {
@@ -84,6 +85,7 @@ func firstDifference(old, now string) string {
 	}
 }
 
+// region is what docgen writes between two comments of a page. The first comment says what.
 var region = regexp.MustCompile(`(?s)(<!-- docgen: ([^\n]*?) -->\n)(.*?)(<!-- end of docgen -->)`)
 
 // page is a page with its regions written anew.
@@ -108,6 +110,7 @@ func (g generator) page(text []byte) ([]byte, error) {
 	return text, errors.Join(errs...)
 }
 
+// region is the text of one: its words name the kind and what it is about.
 func (g generator) region(words []string) (string, error) {
 	switch {
 	case words[0] == "commands" && len(words) >= 2:

@@ -71,6 +71,8 @@ type jsonField struct {
 	comment  string
 }
 
+// jsonFields are the exported fields that encoding/json writes, in the order of the struct.
+// Comments above a field and behind it count.
 func jsonFields(st *ast.StructType) (fields []jsonField, err error) {
 	for _, f := range st.Fields.List {
 		tag := ""
@@ -140,6 +142,7 @@ func (g generator) fields(folder, name string) (string, error) {
 	return b.String(), nil
 }
 
+// typeText is a type as Go writes it.
 func typeText(e ast.Expr) string {
 	var b strings.Builder
 

@@ -2,6 +2,7 @@ package amxtest
 
 import "encoding/binary"
 
+// An operation is what an AMX instruction does.
 type operation int
 
 const (

@@ -98,6 +98,7 @@ type process struct {
 	executed, stops, passed int
 }
 
+// run starts the program under trace and follows all of its threads until it ends.
 func (p *process) run(exe string, argv []string, out *os.File) error {
 	path := "PARAGON_CPU=amx"
 	if !p.granted {
@@ -363,6 +364,7 @@ func (p *process) write(local []unix.Iovec, remote []unix.RemoteIovec) (int, err
 	return unix.ProcessVMWritev(p.pid, local, remote, 0)
 }
 
+// tileRows moves rows between a tile and memory: row i is at the address plus i strides.
 func tileRows(move mover, tile *[maxRows][rowBytes]byte, address, stride uint64, rows, size int) error {
 	local, remote := make([]unix.Iovec, rows), make([]unix.RemoteIovec, rows)
 	for i := range rows {

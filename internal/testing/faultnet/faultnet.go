@@ -54,6 +54,7 @@ type Network struct {
 	delays   map[link]span
 }
 
+// A link is one direction between two hosts. Rules with Any in place of a name are for all hosts.
 type link struct{ from, to string }
 type span struct{ min, max time.Duration }
 
@@ -107,6 +108,7 @@ func hit[T any](rules map[link]T, from, to string) bool {
 	return ok
 }
 
+// find is the rule of a link: one for the very hosts comes before those with Any.
 func find[T any](rules map[link]T, from, to string) (v T, ok bool) {
 	for _, l := range []link{{from, to}, {from, Any}, {Any, to}, {Any, Any}} {
 		if v, ok = rules[l]; ok {

@@ -225,6 +225,8 @@ func (l *Lab) read(p *port) {
 	}
 }
 
+// carry brings a packet to its host, as the link from the one to the other says: late, twice, as a
+// reset to the sender, or not at all.
 func (l *Lab) carry(from *port, packet []byte) {
 	to := l.byIP[[4]byte(packet[16:20])]
 	if to == nil {

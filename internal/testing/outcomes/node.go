@@ -459,6 +459,8 @@ func (n *node) stopWithCheckpoint() {
 	n.checkpoint()
 }
 
+// checkpoint ends a worker that is to stop with a checkpoint, once it takes steps. Without a folder
+// it says that there is none.
 func (n *node) checkpoint() {
 	p := n.p
 	p.beside(between(p.chance, 100*time.Millisecond, 400*time.Millisecond), func() {

@@ -114,6 +114,8 @@ func (p recordingPusher) PushPull(ctx context.Context, key string, grads, outs [
 	return p.r.pushPull(ctx, p.Pusher, key, grads, outs)
 }
 
+// pushPull notes the gradient before it is pushed and the value after it was pulled: what is pushed
+// and never answered is in the ledger, too.
 func (r *recorder) pushPull(ctx context.Context, by kvstore.Pusher, key string, grads, outs [][]float32) error {
 	if own(key) {
 		return by.PushPull(ctx, key, grads, outs)

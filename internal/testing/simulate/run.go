@@ -37,6 +37,7 @@ const limit = 3 * time.Minute
 // Run carries out a plan. It must be called inside a bubble of testing/synctest.
 func Run(p Plan) Report { return newJob(p).run() }
 
+// run runs the job to its end and checks what it has recorded.
 func (j *job) run() Report {
 	p := &j.plan
 	j.ready.Add(p.Workers)
