@@ -55,37 +55,50 @@ func (c costs) replay(parts []time.Duration, threads int) time.Duration {
 // measureCosts measures two threads. Each figure is the median of those where both were seen to run
 // at the same time; where that never happened within a few seconds, as on one core, it is a guess.
 func measureCosts() costs {
-	c := costs{join: time.Microsecond, handOut: 50 * time.Nanosecond}
 	p := pool.New(2)
 	defer p.Close()
+	return costs{
+		join:    medianOr(time.Microsecond, joinOf(p)),
+		handOut: medianOr(50*time.Nanosecond, handOutOf(p)),
+	}
+}
+
+// medianOr is the median of fifty figures. One is taken after the other, for two seconds at most;
+// false: it does not count.
+func medianOr(guess time.Duration, one func() (time.Duration, bool)) time.Duration {
+	var seen []time.Duration
+	for begun := time.Now(); len(seen) < 50 && time.Since(begun) < 2*time.Second; {
+		if d, ok := one(); ok {
+			seen = append(seen, d)
+		}
+	}
+	if len(seen) == 0 {
+		return guess
+	}
+	slices.Sort(seen)
+	return seen[len(seen)/2]
+}
+
+// joinOf takes a figure of a thread that joins a run and is waited for: half of what a run of two
+// busy threads takes more than one of them. It does not count if one thread did both pieces, or
+// waited for a core.
+func joinOf(p *pool.Pool) func() (time.Duration, bool) {
 	const busy = 20 * time.Microsecond
 	spin := func(int) {
 		for begun := time.Now(); time.Since(begun) < busy; {
 		}
 	}
-	median := func(guess time.Duration, one func() (time.Duration, bool)) time.Duration {
-		var seen []time.Duration
-		for begun := time.Now(); len(seen) < 50 && time.Since(begun) < 2*time.Second; {
-			if d, ok := one(); ok {
-				seen = append(seen, d)
-			}
-		}
-		if len(seen) == 0 {
-			return guess
-		}
-		slices.Sort(seen)
-		return seen[len(seen)/2]
-	}
-	c.join = median(c.join, func() (time.Duration, bool) {
+	return func() (time.Duration, bool) {
 		begun := time.Now()
 		p.Run(2, spin)
 		d := time.Since(begun) - busy
-
-		// Otherwise one thread did both, or waited for a core.
 		return max(d, 0) / 2, d < busy/2
-	})
+	}
+}
 
-	// Two threads count on one word, each pieces times.
+// handOutOf takes a figure of a piece's hand-out: two threads count on one word, each pieces times.
+// It counts if they did so together for more than four fifths of the time.
+func handOutOf(p *pool.Pool) func() (time.Duration, bool) {
 	const pieces = 1 << 14
 	var word, began atomic.Int64
 	var from, to [2]time.Time
@@ -99,7 +112,7 @@ func measureCosts() costs {
 		}
 		to[i] = time.Now()
 	}
-	c.handOut = median(c.handOut, func() (time.Duration, bool) {
+	return func() (time.Duration, bool) {
 		began.Store(0)
 		p.Run(2, count)
 		begun, ended := from[0], to[0]
@@ -112,6 +125,5 @@ func measureCosts() costs {
 		}
 		all := ended.Sub(begun)
 		return all / (2 * pieces), 10*early.Sub(late) > 8*all
-	})
-	return c
+	}
 }

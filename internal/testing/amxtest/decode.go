@@ -43,7 +43,6 @@ func decode(code []byte) (in instruction, ok bool) {
 	case notR == 0:
 		// There are eight registers.
 		return in, false
-
 	case opcode == 0x49 && prefix == none && memory && reg == 0:
 		in.op = loadConfig
 	case opcode == 0x49 && prefix == p66 && memory && reg == 0:
@@ -70,13 +69,7 @@ func decode(code []byte) (in instruction, ok bool) {
 	}
 	in.base, in.index = rm|int(1-notB)<<3, -1
 	if rm == 4 {
-		sib := code[in.size]
-		in.size++
-		in.scale = int(sib >> 6)
-		in.base = int(sib&7) | int(1-notB)<<3
-		if i := int(sib>>3&7) | int(1-notX)<<3; i != 4 {
-			in.index = i
-		}
+		in.scaled(code[in.size], int(1-notB)<<3, int(1-notX)<<3)
 	}
 	switch {
 	case mod == 1:
@@ -90,4 +83,15 @@ func decode(code []byte) (in instruction, ok bool) {
 		}
 	}
 	return in, true
+}
+
+// scaled takes the byte of an address that has a base and an index. The high bits of both come from
+// the prefix. Index 4 says that there is none.
+func (in *instruction) scaled(sib byte, highBase, highIndex int) {
+	in.size++
+	in.scale = int(sib >> 6)
+	in.base = int(sib&7) | highBase
+	if i := int(sib>>3&7) | highIndex; i != 4 {
+		in.index = i
+	}
 }
