@@ -3,7 +3,9 @@ package job
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -240,6 +242,7 @@ func TestRandomJobsKeepTheRules(t *testing.T) {
 	if *oneSeed >= 0 {
 		from, to = *oneSeed, *oneSeed+1
 	}
+	var all strings.Builder
 	for seed := from; seed < to; seed++ {
 		w := newWorld(t, seed)
 		for range 50 + w.rng.IntN(1000) {
@@ -283,6 +286,12 @@ func TestRandomJobsKeepTheRules(t *testing.T) {
 			w.step(e)
 		}
 		ends[fmt.Sprintf("%s %v", r.phase, r.Code == 0)]++
+		fmt.Fprintf(&all, "%d %x\n", seed, w.did.Sum(nil))
+	}
+	if *digests != "" {
+		if err := os.WriteFile(*digests, []byte(all.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Logf("%d jobs: %v", to-from, ends)
 	if *oneSeed < 0 && (ends["running true"] == 0 || ends["running false"] == 0 || ends["starting false"] == 0 || ends["forming false"] == 0) {

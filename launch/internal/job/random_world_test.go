@@ -1,9 +1,11 @@
 package job
 
 import (
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
+	"hash"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -19,6 +21,7 @@ var (
 	seeds   = flag.Int("seeds", 300, "how many random jobs to run")
 	oneSeed = flag.Int64("seed", -1, "run this random job alone")
 	verbose = flag.Bool("events", false, "print the events and actions of random jobs")
+	digests = flag.String("digests", "", "write a digest of the events and actions of each random job to this file")
 )
 
 // A world is what a core acts on: machines, processes and a scheduler that do what they like. It
@@ -47,6 +50,7 @@ type world struct {
 	gentle      bool // little goes wrong
 	calm        bool // nothing happens by itself any more
 	steps       int
+	did         hash.Hash // of all that happened
 }
 
 type worldProcess struct {
@@ -65,7 +69,7 @@ func (w *world) fatal(format string, args ...any) {
 
 func newWorld(t *testing.T, seed int64) *world {
 	rng := rand.New(rand.NewPCG(uint64(seed), 11))
-	w := &world{t: t, seed: seed, rng: rng, machines: make(map[int]bool), lost: make(map[int]bool), processes: make(map[uint32]*worldProcess), asked: make(map[int]bool), cancelled: make(map[int]bool), connecting: make(map[int]bool)}
+	w := &world{t: t, seed: seed, rng: rng, did: sha256.New(), machines: make(map[int]bool), lost: make(map[int]bool), processes: make(map[uint32]*worldProcess), asked: make(map[int]bool), cancelled: make(map[int]bool), connecting: make(map[int]bool)}
 	a := arguments{"workers": fmt.Sprint(1 + rng.IntN(4)), "servers": fmt.Sprint(1 + rng.IntN(3)), "rejoin": fmt.Sprint(rng.IntN(3)), "backups": fmt.Sprint(rng.IntN(2)), "join": "20s"}
 	for _, name := range []string{"elastic", "state", "prepare", "gpus"} {
 		if rng.IntN(2) == 0 {
@@ -103,6 +107,7 @@ func (w *world) step(e event) {
 	if e != nil {
 		w.log("<- %T %+v", e, e)
 	}
+	fmt.Fprintf(w.did, "%v %T\n", w.s.now, e)
 	before := w.core.stage
 	w.act(before, w.core.step(e, w.s.now))
 	if next := w.core.next(); !next.IsZero() && next.Before(w.s.now) {
@@ -116,9 +121,17 @@ func (w *world) owe(e func() event) { w.due = append(w.due, e) }
 // act does what the core wants, and checks that it may.
 func (w *world) act(before stage, actions []action) {
 	for _, a := range actions {
-		if text := w.s.text(a); text != "" {
+		text := w.s.text(a)
+		if text != "" {
 			w.log("-> %s", text)
 		}
+		if x, ok := a.(ask); ok && x.Op == control.OpReport {
+			body, err := x.Encode()
+			if text = string(body); err != nil {
+				w.fatal("%v", err)
+			}
+		}
+		fmt.Fprintf(w.did, "%T %s\n", a, text)
 		if w.over {
 			w.fatal("after the end: %T %+v", a, a)
 		}
