@@ -15,10 +15,11 @@ import (
 type action any
 
 type (
-	// connect connects to a host, or to the launching machine; the machine gets the number id.
+	// connect connects to a host, or without one to the launching machine. The machine that it
+	// leads to gets the number id.
 	connect struct {
 		id   int
-		host *hosts.Host // nil: the launching machine
+		host *hosts.Host
 	}
 	// checkHost finds out whether a host is the launching machine, where there are no others.
 	checkHost struct {
@@ -57,27 +58,35 @@ type (
 		process uint32
 		source  lines.Source
 	}
+	// startProcess starts a process.
 	startProcess struct {
-		process       uint32
-		machine       int
-		name, role    string
-		rank          int // -1: the scheduler gives it one
-		number        int // DMLC_TASK_ID
-		host          hosts.Host
-		hostName      string // what the job's nodes call it
-		joins         bool   // it joins a job that may be complete
-		sharers       int    // processes of its role on its machine
-		gpus          *gpus.Want
-		address, port string // the scheduler's
-		hosts         string // of a scheduler: where everybody comes up
-		metrics       string // of a scheduler: the address on which it serves metrics; empty: none
-		launcherDir   bool   // it runs in the launcher's folder
+		process    uint32
+		machine    int
+		name, role string
+		// rank is -1 where the scheduler gives one. number is the process's DMLC_TASK_ID.
+		rank, number int
+		host         hosts.Host
+		// hostName is what the job's nodes call the host.
+		hostName string
+		// joins says that the job may be complete already.
+		joins bool
+		// sharers is how many processes of its role share its machine's cores.
+		sharers int
+		gpus    *gpus.Want
+		// address and port are the scheduler's.
+		address, port string
+		// A scheduler is told where everybody comes up, and the address on which it serves
+		// metrics; empty: none.
+		hosts, metrics string
+		// launcherDir says that it runs in the launcher's folder.
+		launcherDir bool
 	}
 	// cancelStart cancels a startProcess that is pending. Its answer still comes.
 	cancelStart struct {
 		process uint32
 		why     string
 	}
+	// signalProcess sends a process a signal.
 	signalProcess struct {
 		process uint32
 		signal  syscall.Signal
@@ -107,14 +116,19 @@ type (
 	tell struct {
 		level slog.Level
 		text  string
-		event []slog.Attr // what package joblog makes of an event: at most one
+		// event is what package joblog makes of an event: at most one.
+		event []slog.Attr
 	}
 	// announceWorker says that a worker is being started on a host, in the words of the AWS
 	// elastic launcher, which tools may look for.
 	announceWorker struct{ host hosts.Host }
 	// holdOutput keeps the processes' output back until showStart shows who runs where.
 	holdOutput struct{}
-	showStart  struct{}
+	showStart  struct {
+		// address and port are the scheduler's.
+		address, port string
+		nodes         []*Node
+	}
 
 	// closeAll closes all connections, which ends what still runs.
 	closeAll struct{}

@@ -174,12 +174,13 @@ func TestTheTableHasTheLastLineThatTells(t *testing.T) {
 }
 
 func TestAConfigThatCannotBeIsCodeTwo(t *testing.T) {
+	here := Places{Workers: []hosts.Host{hosts.Local}}
 	for _, cfg := range []Config{
 		{Command: []string{"train"}},
-		{Workers: []hosts.Host{hosts.Local}},
-		{Workers: []hosts.Host{hosts.Local}, Command: []string{"train"}, StopTimeout: -1},
-		{Workers: []hosts.Host{hosts.Local}, Command: []string{"train"}, Elastic: Elastic{OnWorkerLoss: "cry"}},
-		{Workers: []hosts.Host{hosts.Local}, Command: []string{"train"}, Elastic: Elastic{Rejoin: -1}},
+		{Places: here},
+		{Places: here, Command: []string{"train"}, Times: Times{StopTimeout: -1}},
+		{Places: here, Command: []string{"train"}, Elastic: Elastic{OnWorkerLoss: "cry"}},
+		{Places: here, Command: []string{"train"}, Elastic: Elastic{Rejoin: -1}},
 	} {
 		if res, err := Run(t.Context(), cfg); err == nil || res.Code != 2 {
 			t.Errorf("%+v: code %d, %v, want 2 and an error", cfg, res.Code, err)
@@ -222,10 +223,10 @@ func TestAnAddedHostHasTheLimitsThatItIsAddedWith(t *testing.T) {
 	s.do(t, "new elastic=1 rejoin=1 hosts=d1 workers=1")
 	s.do(t, "up formed=1")
 	s.do(t, "add host=d9 slots=5 gpus=-1 cpus=1")
-	if len(s.core.arrivals) != 5 {
-		t.Fatalf("%d workers are about to start, want 5", len(s.core.arrivals))
+	if len(s.core.procs.arrivals) != 5 {
+		t.Fatalf("%d workers are about to start, want 5", len(s.core.procs.arrivals))
 	}
-	if got, want := s.core.arrivals[0].host.Entry(), "d9 slots=5 gpus=0 cpus=1"; got != want {
+	if got, want := s.core.procs.arrivals[0].host.Entry(), "d9 slots=5 gpus=0 cpus=1"; got != want {
 		t.Errorf("the host of a worker is %q, want %q", got, want)
 	}
 	if got, want := fmt.Sprint(s.core.want.hosts["d9"]), fmt.Sprint(control.WantedHost{Host: "d9", Slots: 5, GPUs: -1, CPUs: 1}); got != want {

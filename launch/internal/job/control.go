@@ -9,12 +9,17 @@ import (
 )
 
 const (
-	eventsWait  = 10 * time.Second // how long the scheduler may hold a request for what is wanted
-	controlTime = 5 * time.Second  // for an answer, besides that
-	quietTime   = 15 * time.Second // from a refusal until it is told
-	firstPause  = 100 * time.Millisecond
-	overPause   = time.Second // between looks at a job that is over
-	lastPause   = 2 * time.Second
+	// eventsWait is how long the scheduler may hold a request for what is wanted, controlTime how
+	// long an answer may take besides that.
+	eventsWait  = 10 * time.Second
+	controlTime = 5 * time.Second
+	// quietTime is how long after a refusal it is told.
+	quietTime = 15 * time.Second
+	// firstPause comes before a request is made again. It doubles each time, up to lastPause.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 2 * time.Second
+	// overPause is between looks at a job that is over.
+	overPause = time.Second
 )
 
 // A Control asks the scheduler at addr; credentials are the variables with the job's secrets. The

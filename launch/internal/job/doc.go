@@ -17,19 +17,28 @@
 // starts it again. Repeat restarts a whole job that failed.
 //
 // Inside, core decides and shell carries out. The core is a pure function of events and time; a
-// Machine is all that the shell needs of a start method. Where to look:
+// Machine is all that the shell needs of a start method. The core is a sum of parts, each with its
+// own state and none with a pointer to the core; its own methods are the procedures that need
+// several of them. Where to look:
 //
-//	core.go, event.go, action.go, timers.go     the core: its state, what goes in, what comes out
-//	start.go, start_scheduler.go                the start, until all processes run
-//	forming.go, unjoined.go                     until the job is complete: processes that end early or never join
-//	processes.go, machines.go                   processes and connections to hosts at any time
-//	wanted.go, arrival.go                       the wanted state, and how it is brought about: processes that start, leave or end
-//	observed.go, notices.go                     what is reported: processes and hosts, and notices that hosts are taken away
-//	news.go                                     what people are told of the scheduler's decisions
-//	loss.go                                     processes that die while the job goes on
-//	requests.go, control.go                     requests to the scheduler
-//	failure.go, stop.go                         which process is to blame, and the steps to the end
-//	result.go, table.go, forget.go              what is reported of the job
-//	shell*.go, environment.go                   the shell, and what each process finds in its environment
-//	script_test.go, testdata                    scripts of the core; random_test.go holds it to its rules
+//	event.go, action.go, output.go         what goes in, what comes out, timers
+//	core.go                                the core: which event is whose
+//
+//	node.go, processes.go                  one process, and the table of them
+//	machines.go, gpus.go                   connections to hosts, their notices, their GPUs
+//	runner.go, access.go, reaper.go        starts processes, reaches and prepares their hosts, ends processes
+//	wanted.go, exchange.go, requests.go    what the scheduler wants, and what is asked of it and told to it
+//	endpoint.go, attendance.go             where schedulers listen, and who has registered there
+//	history.go, losses.go                  what people are told of who comes and goes, and of those that are lost
+//	ending.go, checkpointstop.go           why the job ends: the exit code, the last line
+//	standstill.go                          when launch itself did not run
+//
+//	start.go, start_scheduler.go           procedures: the start, until all processes run, and later schedulers
+//	follow.go                              what the scheduler wants is brought about, and what is observed is reported
+//	ends.go                                what the end of a process means
+//	stop.go                                the steps to the end
+//
+//	result.go, table.go                    what is reported of the job
+//	shell*.go, environment.go              the shell, and what each process finds in its environment
+//	script_test.go, testdata               scripts of the core; random_test.go holds it to its rules
 package job

@@ -14,16 +14,29 @@ import (
 // Elastic says how the processes of a job may change while it runs. The zero value is a job whose
 // processes are fixed: the first one that fails ends it.
 type Elastic struct {
-	Enabled      bool   // hosts may join and leave
-	OnWorkerLoss string // what the scheduler does when a worker is lost: shrink, wait or fail; empty: shrink where Enabled, else fail
-
-	MinWorkers, MaxWorkers int           // 0: the scheduler's defaults
-	AdaptWorkers           bool          // the number of workers follows what rank 0 asks for; wants a MaxWorkers
-	JoinTimeout            time.Duration // for reaching a new host and preparing it, and again for its workers to be ready; 0: 5 min
-	Rejoin                 int           // how often a lost worker is started again where it was
-	PrepareData            []string      // must end with 0 on a new host before a worker is started there; nil: nothing
-	Backups                int           // of every shard: a server may be lost
-	State                  string        // the folder, or etcd://host:port/prefix, where the scheduler keeps what it decided, to be started again; empty: nowhere
+	// Enabled says that hosts may join and leave.
+	Enabled bool
+	// OnWorkerLoss is what the scheduler does when a worker is lost: shrink, wait or fail; empty:
+	// shrink where Enabled, else fail.
+	OnWorkerLoss string
+	// MinWorkers and MaxWorkers are 0 for the scheduler's defaults.
+	MinWorkers, MaxWorkers int
+	// AdaptWorkers says that the number of workers follows what rank 0 asks for. It wants a
+	// MaxWorkers.
+	AdaptWorkers bool
+	// JoinTimeout is for reaching a new host and preparing it, and again for its workers to be
+	// ready; 0: 5 min.
+	JoinTimeout time.Duration
+	// Rejoin is how often a lost worker is started again where it was.
+	Rejoin int
+	// PrepareData is a command that must end with 0 on a new host before a worker is started
+	// there; nil: none.
+	PrepareData []string
+	// Backups is how many every shard has: with one or more a server may be lost.
+	Backups int
+	// State is the folder, or etcd://host:port/prefix, where the scheduler keeps what it decided,
+	// to be started again; empty: nowhere.
+	State string
 
 	// Files name the wanted hosts, and tell of those that came and went; nil: there are none.
 	Files *hostworker.Files
@@ -40,7 +53,8 @@ type Elastic struct {
 	// Command is how a host is reached, for the log; nil: "on" and the host.
 	Command func(h hosts.Host) string
 
-	Control Control // how to ask the scheduler
+	// Control asks the scheduler.
+	Control Control
 }
 
 // The policies of OnWorkerLoss.

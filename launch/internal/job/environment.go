@@ -31,11 +31,13 @@ func (s *shell) environment(a startProcess, m Machine) []string {
 		env = append(env, s.cfg.Elastic.wishRange(s.cfg.Hosts)...)
 		env = append(env, "PARAGON_RUN="+s.cfg.run, "PARAGON_RUN_AGAIN="+s.runAgain())
 	}
-	listen := "" // the interface decides
+	// With an interface that decides. Whoever runs on the launching machine is reached where the
+	// scheduler is.
+	listen := ""
 	if s.cfg.Interface == "" {
 		listen = m.Address()
 		if m.LauncherAddress() == "" || a.role == roleScheduler {
-			listen = a.address // here, others reach it where they reach the scheduler
+			listen = a.address
 		}
 		listen = net.JoinHostPort(listen, "0")
 	}
@@ -89,7 +91,8 @@ func (s *shell) identity(role, name string) string {
 		return variable
 	}
 	id, err := s.authority.Issue(role, name)
-	if err != nil { // the process will say what it lacks
+	// Without an identity the process says what it lacks.
+	if err != nil {
 		s.cfg.Logger.Error(fmt.Sprintf("launch: %v", err))
 		return variable
 	}
@@ -139,7 +142,8 @@ func SchedulerAddress[M Addressed](scheduler M, all []M) (string, error) {
 		return scheduler.Address(), nil
 	}
 	for _, m := range others {
-		c, err := net.Dial("udp", net.JoinHostPort(m.Address(), "9")) // sends nothing
+		// This sends nothing.
+		c, err := net.Dial("udp", net.JoinHostPort(m.Address(), "9"))
 		if err != nil {
 			continue
 		}

@@ -13,11 +13,12 @@ import (
 type event any
 
 type (
-	// connected answers connect and checkHost.
+	// connected answers connect and checkHost. Without an error there is a machine that has the
+	// number id: address is how others reach it, launcher how it sees the launcher.
 	connected struct {
 		id                int
-		address, launcher string // of the machine
-		err               error  // nil: the machine has the number id
+		address, launcher string
+		err               error
 	}
 	// machineLost says that the connection to a machine is lost. It comes before the ends of
 	// the processes that were lost with it.
@@ -53,7 +54,8 @@ type (
 	ended struct {
 		process uint32
 		exit    process.Exit
-		last    string // its last line of output
+		// last is its last line of output.
+		last string
 	}
 
 	// listening is the first line that a scheduler reports, reported are those that follow.

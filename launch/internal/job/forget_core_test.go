@@ -11,35 +11,37 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// The oldest processes that the job survived are forgotten, and hosts that left with them; what the
-// end of the job may be about is not.
+// The oldest processes that the job survived are forgotten; what the end of the job may be about is
+// not, nor are schedulers, those that live, and those whose end is nobody's decision.
 func TestWhatIsForgotten(t *testing.T) {
-	c := &core{members: make(map[string]bool)}
+	var p processes
 	add := func(role, host string, code control.Fate) *Node {
-		n := &Node{Role: role, host: hosts.Host{Name: host}, process: uint32(len(c.nodes) + 1), ended: true, fate: fate{code: code}}
-		c.nodes = append(c.nodes, n)
+		n := &Node{Role: role, host: hosts.Host{Name: host}, process: uint32(len(p.nodes) + 1), ended: true, fate: fate{code: code}}
+		p.nodes = append(p.nodes, n)
 		return n
 	}
 	scheduler := add(roleScheduler, "d1", control.FateRestarted)
-	c.first, c.culprit, c.lost = add(roleWorker, "d1", control.FateLost), add(roleWorker, "d1", control.FateLost), add(roleWorker, "d1", control.FateLost)
+	first, culprit, lost := add(roleWorker, "d1", control.FateLost), add(roleWorker, "d1", control.FateLost), add(roleWorker, "d1", control.FateLost)
 	ordinary, living := add(roleWorker, "d1", ""), add(roleWorker, "d1", control.FateRemoved)
 	living.ended = false
-	stays := []*Node{scheduler, c.first, c.culprit, c.lost, ordinary, living}
+	stays := []*Node{scheduler, first, culprit, lost, ordinary, living}
 	for i := range maxEnded {
 		add(roleWorker, fmt.Sprint("h", i), control.FateRemoved)
 	}
-	for i := range 8 {
-		c.members[fmt.Sprint("h", i)] = i == 1
+	if !p.forget(first, culprit, lost) || len(p.nodes) != maxEnded+1 || p.forgotten != 5 || !slices.Equal(p.nodes[:6], stays) || p.nodes[6].host.Name != "h5" {
+		t.Errorf("%d processes are left, %d forgotten, from %s on; want %d, 5, and those behind h4", len(p.nodes), p.forgotten, p.nodes[6].host.Name, maxEnded+1)
 	}
-	c.forget()
-	if len(c.nodes) != maxEnded+1 || c.forgotten != 5 || !slices.Equal(c.nodes[:6], stays) || c.nodes[6].host.Name != "h5" {
-		t.Errorf("%d processes are left, %d forgotten, from %s on; want %d, 5, and those behind h4", len(c.nodes), c.forgotten, c.nodes[6].host.Name, maxEnded+1)
+	if p.forget() || p.forgotten != 5 {
+		t.Errorf("%d processes were forgotten, want no more", p.forgotten)
 	}
-	if got, want := sortedKeys(c.members), []string{"h1", "h5", "h6", "h7"}; !slices.Equal(got, want) {
+}
+
+// Hosts that left are forgotten with the last process that is remembered of them.
+func TestHostsThatLeftAreForgotten(t *testing.T) {
+	h := history{members: map[string]bool{"d1": true, "d2": false, "d3": false}}
+	h.forget([]*Node{{host: hosts.Host{Name: "d3"}}})
+	if got, want := sortedKeys(h.members), []string{"d1", "d3"}; !slices.Equal(got, want) {
 		t.Errorf("hosts %q are left, want %q", got, want)
-	}
-	if c.forget(); c.forgotten != 5 {
-		t.Errorf("%d processes were forgotten, want no more", c.forgotten)
 	}
 }
 
@@ -50,8 +52,8 @@ func TestOnlyTheNewestChangesAreKept(t *testing.T) {
 	for i := range maxChanges + 5 {
 		c.takeWanted(&control.Wanted{Events: []control.Event{{Number: uint64(i + 1), Action: control.Ranks}}})
 	}
-	if len(c.changes) != maxChanges || c.changesLeftOut != 5 || c.changes[0].Number != 6 || c.changes[maxChanges-1].Number != maxChanges+5 {
-		t.Errorf("%d events from %d on are kept, %d left out; want %d from 6 on, 5", len(c.changes), c.changes[0].Number, c.changesLeftOut, maxChanges)
+	if len(c.history.changes) != maxChanges || c.history.leftOut != 5 || c.history.changes[0].Number != 6 || c.history.changes[maxChanges-1].Number != maxChanges+5 {
+		t.Errorf("%d events from %d on are kept, %d left out; want %d from 6 on, 5", len(c.history.changes), c.history.changes[0].Number, c.history.leftOut, maxChanges)
 	}
 }
 
@@ -60,12 +62,12 @@ func TestOnlyTheNewestChangesAreKept(t *testing.T) {
 func TestThatAWorkerIsSlowChangesNothing(t *testing.T) {
 	c := newCore(scriptSettings(arguments{"elastic": "1"}), time.Unix(1000, 0))
 	c.stage = running
-	c.actions()
+	c.out.take()
 	for i, action := range []string{control.BecameSlow, control.NotSlow} {
 		e := control.Event{Number: uint64(i + 1), Action: action, Host: "d1", Role: control.Worker, Process: 3, Reason: "worker 0 on d1"}
 		c.takeWanted(&control.Wanted{Events: []control.Event{e}})
-		if did := c.actions(); len(did) != 0 || len(c.changes) != 0 {
-			t.Errorf("%s: got the actions %v and the changes %v, want none", action, did, c.changes)
+		if did := c.out.take(); len(did) != 0 || len(c.history.changes) != 0 {
+			t.Errorf("%s: got the actions %v and the changes %v, want none", action, did, c.history.changes)
 		}
 	}
 }

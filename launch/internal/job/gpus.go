@@ -7,58 +7,73 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 )
 
-// gpus says which of its host's GPUs a worker gets; nil: nothing is said. With --gpus they are
+// gpuSlots say which worker has which slot of its host, so that no two workers get the same GPUs.
+type gpuSlots struct {
+	request gpus.Request
+	// first is how many workers each host began with.
+	first map[string]int
+	taken map[string][]*Node
+}
+
+func newGPUSlots(set *settings) gpuSlots {
+	g := gpuSlots{request: set.GPUs, first: make(map[string]int), taken: make(map[string][]*Node)}
+	for _, h := range set.Workers {
+		g.first[h.String()]++
+	}
+	return g
+}
+
+// take says which of its host's GPUs a worker gets; nil: nothing is said. With --gpus they are
 // those of the first slot that no other worker there has. A worker that is started again where
 // another one ended gets that one's.
-func (c *core) gpus(n *Node) *gpus.Want {
-	if c.set.GPUs.Empty() && n.host.GPUs == 0 {
+func (g *gpuSlots) take(n *Node) *gpus.Want {
+	if g.request.Empty() && n.host.GPUs == 0 {
 		return nil
 	}
 	key := n.host.String()
-	slots := c.gpuSlots[key]
+	slots := g.taken[key]
+	// A slot is free if it was given back, or if the worker that has it has ended.
 	slot := slices.IndexFunc(slots, func(o *Node) bool { return o == nil || o == n || o.ended })
 	if slot < 0 {
 		slot, slots = len(slots), append(slots, nil)
 	}
 	slots[slot] = n
-	c.gpuSlots[key] = slots
-	workers := 0
-	for _, h := range c.set.Workers {
-		if h.String() == key {
-			workers++
-		}
-	}
-	return &gpus.Want{Request: c.set.GPUs, Slot: slot, Workers: max(workers, n.host.Slots, len(slots)), Limit: n.host.GPUs}
+	g.taken[key] = slots
+	return &gpus.Want{Request: g.request, Slot: slot, Workers: max(g.first[key], n.host.Slots, len(slots)), Limit: n.host.GPUs}
 }
 
-// limited is a host with the gpus= and cpus= that the job began with: who names a host for a server
-// or the scheduler does not repeat them.
-func (c *core) limited(h hosts.Host) hosts.Host {
+// free gives the slot of a worker back that was not started after all.
+func (g *gpuSlots) free(n *Node) {
+	slots := g.taken[n.host.String()]
+	if i := slices.Index(slots, n); i >= 0 {
+		slots[i] = nil
+	}
+}
+
+// hostLimits are the hosts with gpus= or cpus= that the job began with, each once.
+type hostLimits []hosts.Host
+
+func newHostLimits(set *settings) (limits hostLimits) {
+	seen := make(map[string]bool)
+	for _, h := range slices.Concat(set.Workers, set.Servers) {
+		if key := h.String(); (h.GPUs != 0 || h.CPUs != 0) && !seen[key] {
+			seen[key] = true
+			limits = append(limits, h)
+		}
+	}
+	return limits
+}
+
+// of is a host with its limits: who names a host for a server or the scheduler does not repeat
+// them.
+func (l hostLimits) of(h hosts.Host) hosts.Host {
 	if h.GPUs != 0 || h.CPUs != 0 {
 		return h
 	}
-	if c.limits == nil { // of each host with limits one
-		c.limits = []hosts.Host{}
-		seen := make(map[string]bool)
-		for _, o := range slices.Concat(c.set.Workers, c.set.Servers) {
-			if key := o.String(); (o.GPUs != 0 || o.CPUs != 0) && !seen[key] {
-				seen[key] = true
-				c.limits = append(c.limits, o)
-			}
-		}
-	}
-	for _, o := range c.limits {
+	for _, o := range l {
 		if o.Same(h) {
 			h.GPUs, h.CPUs = o.GPUs, o.CPUs
 		}
 	}
 	return h
-}
-
-// freeGPUs says that a worker was not started after all.
-func (c *core) freeGPUs(n *Node) {
-	slots := c.gpuSlots[n.host.String()]
-	if i := slices.Index(slots, n); i >= 0 {
-		slots[i] = nil
-	}
 }

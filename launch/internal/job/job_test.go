@@ -46,7 +46,7 @@ func TestJobEndsWellWhenItsWorkersDo(t *testing.T) {
 
 func TestEnvironmentNamesTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := setup{cfg: Config{Env: []string{"DMLC_ROLE=x", "A=1"}, WorkerEnv: []string{"A=2"}, StartTimeout: time.Minute}}
+		s := setup{cfg: Config{Env: []string{"DMLC_ROLE=x", "A=1"}, WorkerEnv: []string{"A=2"}, Times: Times{StartTimeout: time.Minute}}}
 		if _, err := s.run(t, func(p *proc) { p.after(time.Second, 0) }); err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +214,7 @@ func TestLastLineTellsTheCause(t *testing.T) {
 
 func TestServersOutliveWorkersThatSaveTheirState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := setup{cfg: Config{StopTimeout: time.Minute}, interrupts: make(chan os.Signal, 2)}
+		s := setup{cfg: Config{Times: Times{StopTimeout: time.Minute}}, interrupts: make(chan os.Signal, 2)}
 		go func() { time.Sleep(time.Second); s.interrupts <- syscall.SIGINT }()
 		begin := time.Now()
 		var serverEnd, workerEnd time.Duration

@@ -18,7 +18,8 @@ func TestPlacesOfTheLargestJobFitTheEnvironment(t *testing.T) {
 	if err := cfg.setDefaults(); err != nil {
 		t.Fatal(err)
 	}
-	text := newCore(cfg.settings("j"), time.Now()).expected()
+	c := newCore(cfg.settings("j"), time.Now())
+	text := c.procs.expected(c.runner.hostName)
 	items := strings.Split(text, ",")
 	if want := "server/0/" + h.Name; len(text) > 100<<10 || len(items) < 300 || items[0] != want || items[len(items)-1] != "server/"+strings.Split(items[len(items)-1], "/")[1]+"/"+h.Name {
 		t.Errorf("%d places in %d bytes, from %q to %q; want whole ones in at most %d bytes", len(items), len(text), items[0], items[len(items)-1], 100<<10)

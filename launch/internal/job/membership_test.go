@@ -30,7 +30,7 @@ type membership struct {
 }
 
 func newMembership(set settings, now time.Time) *membership {
-	e := cluster.Elastic{Enabled: set.Elastic, OnWorkerLoss: cluster.LossPolicy(set.OnWorkerLoss), MinWorkers: set.MinWorkers, MaxWorkers: set.MaxWorkers,
+	e := cluster.Elastic{Enabled: set.Enabled, OnWorkerLoss: cluster.LossPolicy(set.OnWorkerLoss), MinWorkers: set.MinWorkers, MaxWorkers: set.MaxWorkers,
 		JoinTimeout: set.JoinTimeout, AdaptWorkers: set.AdaptWorkers, Rejoin: set.Rejoin, Backups: set.Backups}
 	m := &membership{kept: make(map[string][]byte), waits: make(map[uint64]func(wire.Message)), nodes: make(map[uint32]uint64), host: make(map[uint32]string),
 		set: scheduler.Settings{Job: "j", Workers: len(set.Workers), Servers: len(set.Servers), Heartbeat: time.Second, Lease: 10_000 * time.Hour,

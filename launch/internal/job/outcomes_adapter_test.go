@@ -32,8 +32,8 @@ type comparedLauncher struct {
 
 func (presentCores) Launcher(j *outcomes.Job, now time.Time, _ *outcomes.Files) outcomes.Launcher {
 	cfg := Config{
-		Command: []string{"train"}, Workers: j.Workers, Servers: j.Servers, Hosts: j.Hosts, SchedulerHost: j.SchedulerHost,
-		StartTimeout: j.StartTimeout, CheckpointTime: j.CheckpointTime,
+		Command: []string{"train"}, Places: Places{Workers: j.Workers, Servers: j.Servers, Hosts: j.Hosts, SchedulerHost: j.SchedulerHost},
+		Times: Times{StartTimeout: j.StartTimeout, CheckpointTime: j.CheckpointTime},
 		Elastic: Elastic{Enabled: j.Elastic, OnWorkerLoss: j.Loss, MinWorkers: j.Min, MaxWorkers: j.Max, AdaptWorkers: j.Adapt, JoinTimeout: j.JoinTimeout,
 			Rejoin: j.Rejoin, Backups: j.Backups, Control: newFakeScheduler().control},
 	}
@@ -49,7 +49,7 @@ func (presentCores) Launcher(j *outcomes.Job, now time.Time, _ *outcomes.Files) 
 	set := cfg.settings("j")
 	set.Remote = j.Remote
 	l := &comparedLauncher{core: newCore(set, now)}
-	l.take(l.core.actions())
+	l.take(l.core.out.take())
 	return l
 }
 
@@ -107,7 +107,7 @@ func (l *comparedLauncher) answer(e outcomes.Answered) event {
 		return x
 	}
 	into := control.Answer(&x.done)
-	if _, watches := l.core.asked[x.id].(watchRequest); watches {
+	if _, watches := l.core.requests.asked[x.id].(watchRequest); watches {
 		into = &x.wanted
 	}
 	x.err = control.DecodeAnswer([]byte(e.Answer), into)

@@ -1,262 +1,164 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/exitreport"
 )
 
-// ownNumbers is what numbers are above that the launcher gives once it reports to the scheduler: to
-// schedulers and to preparations. Those of servers and workers the scheduler gives.
-const ownNumbers = 1_000_000
+const (
+	// ownNumbers is what numbers are above that the launcher gives once it reports to the
+	// scheduler: to schedulers and to preparations. Those of servers and workers the scheduler
+	// gives.
+	ownNumbers = 1_000_000
+	// maxEnded is how many processes that came and went are remembered one by one, for the
+	// table at the end: the newest.
+	maxEnded = 1000
+	// maxExpected bounds what expected says: Linux has room for 128 KiB in one variable. Whom it
+	// leaves out the scheduler knows by rank only.
+	maxExpected = 100 << 10
+)
 
-// ownNumber is the number of a process that the launcher starts without being asked.
-func (c *core) ownNumber() uint32 {
-	if c.watching != notWatching {
-		c.processes = max(c.processes, ownNumbers)
-	}
-	c.processes++
-	return c.processes
+// processes are the processes of a job. One that is wanted goes from arrivals, while its host is
+// reached, to launching and then to nodes, where it stays after its end; or to unstarted. Those that
+// the job begins with are nodes at once, also while they are being started.
+type processes struct {
+	// nodes are those that have a row in the table at the end of the job: those that the job
+	// began with, those that were started, and those that could not be, in the place of others.
+	// The first one is the scheduler that all were told of when the job began.
+	nodes     []*Node
+	launching map[uint32]*Node
+	arrivals  []*Node
+	// unstarted could not be started, and the scheduler has not been told, or has not said what
+	// that means.
+	unstarted []*Node
+
+	// last is the highest number that the launcher has given.
+	last uint32
+	// reported says that the scheduler is told of processes, and numbers those that it wants.
+	reported bool
+	// forgotten is how many processes ended long ago and are no longer in nodes.
+	forgotten int
 }
 
-// newNode is a process that is not started yet.
-func (c *core) newNode(number uint32, role string, rank int, host hosts.Host) *Node {
-	if role != roleWorker {
-		host = c.limited(host)
+// number is a new number for a process of the launcher.
+func (p *processes) number() uint32 {
+	if p.reported {
+		p.last = max(p.last, ownNumbers)
 	}
-	n := &Node{Role: role, Rank: rank, Host: host.String(), host: host, process: number, number: rank}
-	c.do(open{n.process, n.source(), len(c.nodes)}) // a colour of its own
-	return n
+	p.last++
+	return p.last
 }
 
-// find is the node of a process; nil: launch did not start it, or nothing is remembered of it.
-func (c *core) find(process uint32) *Node {
-	if n := c.launching[process]; n != nil {
+// find is the node of a process of the job; nil: launch did not start it, or it is forgotten.
+func (p *processes) find(process uint32) *Node {
+	if n := p.launching[process]; n != nil {
 		return n
 	}
-	for _, n := range c.nodes {
-		if n.process == process {
-			return n
-		}
-	}
-	for _, n := range slices.Concat(c.arrivals, c.unstarted) {
-		if n.process == process {
-			return n
-		}
-	}
-	for _, a := range c.accesses {
-		if a.preparation != nil && a.preparation.process == process {
-			return a.preparation
+	for _, list := range [][]*Node{p.nodes, p.arrivals, p.unstarted} {
+		for _, n := range list {
+			if n.process == process {
+				return n
+			}
 		}
 	}
 	return nil
 }
 
-// startNode starts a process on its machine.
-func (c *core) startNode(n *Node) {
-	c.launching[n.process] = n
-	n.started = c.now
-	a := startProcess{process: n.process, machine: n.machine.id, name: n.Name(), role: n.Role, rank: n.Rank, number: n.number, host: n.host, hostName: c.hostName(n.host),
-		joins: n.joining || n.early, sharers: c.sharers(n), address: c.address, port: c.port, launcherDir: n.Role == roleScheduler && c.set.Scheduler == nil}
-	switch {
-	case n.Role == roleScheduler:
-		a.hosts, a.metrics = c.expected(), c.metrics
-	case n.Role == roleWorker:
-		a.gpus = c.gpus(n)
-		if n.joining {
-			a.rank = -1 // its rank is the scheduler's to give
+// any reports whether one of the nodes that were started is as asked.
+func (p *processes) any(is func(*Node) bool) bool { return slices.ContainsFunc(p.nodes, is) }
+
+// count is how many of the nodes that were started are as asked.
+func (p *processes) count(is func(*Node) bool) (count int) {
+	for _, n := range p.nodes {
+		if is(n) {
+			count++
 		}
 	}
-	c.do(a)
+	return count
 }
 
-func (c *core) processStarted(e started) {
-	n := c.launching[e.process]
-	if n == nil {
-		return
-	}
-	delete(c.launching, e.process)
-	n.PID = e.pid
-	switch {
-	case c.stage == starting:
-		c.startedAtStart(n, nil)
-		return
-	case n.Role == rolePrepare:
-		c.preparationStarted(n)
-		return
-	case c.stage >= closing: // it ends with its machine
-		n.signalled = true
-		c.nodes = append(c.nodes, n)
-		return
-	}
-	c.nodes = append(c.nodes, n)
-	c.report.due = true
-	if n.owed != 0 {
-		c.signal(n, n.owed)
-	}
-	switch {
-	case c.stage >= stopAll || n.Role == roleWorker && c.stage > running: // the others have been told, or will be
-		n.stopped, n.fate = true, fate{code: control.FateUnneeded}
-		c.signal(n, syscall.SIGTERM)
-	case n.unwanted.code != "":
-		c.evict(n, fate{code: control.FateUnneeded}, 0)
-	case n.Role == roleWorker && c.done:
-		c.evict(n, fate{code: control.FateUnneeded}, 0)
-	}
+// alive is how many processes run.
+func (p *processes) alive() int { return p.count(func(n *Node) bool { return !n.ended }) }
+
+// working reports whether a worker runs that is in the job, or any. While the job runs, those that
+// have not joined yet do not count: nobody admits them when all others are done.
+func (p *processes) working(any bool) bool {
+	return p.any(func(n *Node) bool { return n.Role == roleWorker && !n.ended && (n.member || any) })
 }
 
-func (c *core) processNotStarted(e startFailed) {
-	n := c.launching[e.process]
-	if n == nil {
-		return
-	}
-	delete(c.launching, e.process)
-	n.ended = c.stage != starting // at the start it may be started again
-	switch {
-	case c.stage == starting:
-		c.startedAtStart(n, e.err)
-	case c.stage >= closing:
-	case n.Role == rolePrepare:
-		c.preparationOver(n, fmt.Errorf("prepare-data: %w", e.err))
-	case n.Role == roleScheduler:
-		c.schedulerNotStarted(n, e.err)
-	default:
-		c.freeGPUs(n)
-		c.notStarted(n, e.err)
-	}
+// anyAwaited reports whether the scheduler is still to say what the end of a process means.
+func (p *processes) anyAwaited() bool {
+	awaited := func(n *Node) bool { return n.awaited }
+	return p.any(awaited) || slices.ContainsFunc(p.unstarted, awaited)
 }
 
-func (c *core) processEnded(e ended) {
-	n := c.find(e.process)
-	switch {
-	case n == nil || n.ended:
-	case c.stage == starting:
-		c.endedAtStart(n, e)
-	case n.Role == rolePrepare:
-		n.finish(e)
-		c.preparationEnded(n)
-	default:
-		n.finish(e)
-		c.report.due = true
-		if c.stage < closing {
-			c.afterEnd(n)
+// anyComing reports whether a worker is on its way, or may be: the scheduler has not said yet what
+// the end of one means.
+func (p *processes) anyComing() bool {
+	awaited := func(n *Node) bool { return n.Role == roleWorker && n.awaited }
+	return p.any(awaited) || slices.ContainsFunc(p.unstarted, awaited) ||
+		slices.ContainsFunc(p.arrivals, func(n *Node) bool { return n.Role == roleWorker })
+}
+
+// scheduler is the present one: that with the highest number.
+func (p *processes) scheduler() (newest *Node) {
+	newer := func(n *Node) {
+		if n.Role == roleScheduler && (newest == nil || n.process > newest.process) {
+			newest = n
 		}
 	}
+	for _, n := range p.nodes {
+		newer(n)
+	}
+	for _, n := range p.launching {
+		newer(n)
+	}
+	return newest
 }
 
-// afterEnd says what the end of a process means for the job.
-func (c *core) afterEnd(n *Node) {
-	switch {
-	case n.Exit.OK(): // servers and scheduler may end before the last worker does, once all have left the job
-		c.endedWell(n)
-	case n.Exit.Final() && c.jobNeeds(n):
-		c.failedFinally(n)
-	case c.stage > settling || n.stopped:
-	case c.stoppedWell(n):
-		n.stopped = true
-	case c.goesOn(n):
-	default:
-		c.failed(n)
-	}
-	if c.activeWorkers() == 0 {
-		switch c.stage {
-		case running:
-			c.noWorker()
-		case stopWorkers:
-			c.enter(stopAll)
+// schedulerDone reports whether the scheduler has ended with code 0: it says nothing any more.
+func (p *processes) schedulerDone() bool {
+	s := p.scheduler()
+	return s.ended && s.Exit.OK()
+}
+
+// occupied reports whether a process lives on a machine, or is about to.
+func (p *processes) occupied(m *machine) bool {
+	at := func(n *Node) bool { return n.machine == m && !n.ended }
+	for _, n := range p.launching {
+		if at(n) {
+			return true
 		}
 	}
-	c.release(n.host)
-	c.forget()
+	return p.any(at)
 }
 
-// finish takes note of how a process ended.
-func (n *Node) finish(e ended) {
-	n.ended, n.Exit = true, e.exit
-	if n.Last = e.last; len(n.Last) > maxLast {
-		n.Last = strings.Clone(n.Last[:maxLast])
-	}
+// sharers is how many processes of n's role its machine runs, n among them: each gets its share of
+// the cores. Workers and servers take the cores in turns, so one role's number does not matter to
+// the other.
+func (p *processes) sharers(n *Node) int {
+	return 1 + p.count(func(o *Node) bool {
+		return o.Role == n.Role && o.machine == n.machine && !o.ended && o != n
+	})
 }
-
-// endedAt is when the process ended, by the launcher's clock.
-func (n *Node) endedAt() time.Time { return n.started.Add(n.Exit.Elapsed) }
-
-// signal sends a process a signal; one that is being started gets it then.
-func (c *core) signal(n *Node, s syscall.Signal) {
-	n.signalled = true
-	if c.launching[n.process] != nil {
-		n.owed = s
-		return
-	}
-	c.do(signalProcess{n.process, s})
-}
-
-// signalAll signals all processes of some roles that run.
-func (c *core) signalAll(s syscall.Signal, roles ...string) {
-	for _, n := range c.nodes {
-		for _, role := range roles {
-			if n.Role == role && !n.ended && n.PID != 0 {
-				c.signal(n, s)
-			}
-		}
-	}
-}
-
-// evict ends a process that is no longer wanted: after a time it gets SIGTERM, and if that does not
-// end it SIGKILL.
-func (c *core) evict(n *Node, why fate, after time.Duration) {
-	e := eviction{n, why}
-	if after == 0 {
-		e.run(c)
-		return
-	}
-	c.after(after, e)
-}
-
-// eviction sends the SIGTERM of evict, kill a SIGKILL.
-type (
-	eviction struct {
-		node *Node
-		why  fate
-	}
-	kill struct{ node *Node }
-)
-
-func (e eviction) run(c *core) {
-	if e.node.ended {
-		return
-	}
-	if e.node.stopped = true; e.node.fate.code == "" {
-		e.node.fate = e.why
-	}
-	c.signal(e.node, syscall.SIGTERM)
-	c.after(c.set.StopTimeout, kill{e.node})
-}
-
-func (k kill) run(c *core) {
-	if !k.node.ended {
-		c.signal(k.node, syscall.SIGKILL)
-	}
-}
-
-// maxExpected bounds what expected says: Linux has room for 128 KiB in one variable. Whom it leaves
-// out the scheduler knows by rank only.
-const maxExpected = 100 << 10
 
 // expected tells the scheduler where everybody comes up, so that it can name whom it waits for:
-// worker/0/d1,server/0/d1.
-func (c *core) expected() string {
+// worker/0/d1,server/0/d1. name is what the job's nodes call a host.
+func (p *processes) expected(name func(hosts.Host) string) string {
 	var b strings.Builder
-	for _, n := range c.nodes[1:] {
+	for _, n := range p.nodes[1:] {
 		if n.joining || n.early || n.Role == roleScheduler {
 			continue
 		}
-		item := fmt.Sprintf(",%s/%d/%s", n.Role, n.number, c.hostName(n.host))
+		item := fmt.Sprintf(",%s/%d/%s", n.Role, n.number, name(n.host))
 		if b.Len()+len(item) > maxExpected {
 			break
 		}
@@ -265,24 +167,64 @@ func (c *core) expected() string {
 	return strings.TrimPrefix(b.String(), ",")
 }
 
-// hostName is what the job's nodes call a host. Where hosts come and go it is what the operator
-// calls it, with user and port.
-func (c *core) hostName(h hosts.Host) string {
-	if c.set.Elastic {
-		return h.String()
-	}
-	return h.Name
-}
-
-// sharers is how many processes of n's role its machine runs, n among them: each gets its share of
-// the cores. Workers and servers take the cores in turns, so one role's number does not matter to
-// the other.
-func (c *core) sharers(n *Node) int {
-	count := 1
-	for _, o := range c.nodes {
-		if o.Role == n.Role && o.machine == n.machine && !o.ended && o != n {
-			count++
+// savedSteps is after how many steps workers that stopped say that the job has a complete
+// checkpoint; 0: none does.
+func (p *processes) savedSteps() (steps uint64) {
+	for _, n := range p.nodes {
+		if n.Role == roleWorker && n.Exit.Report.Cause == exitreport.Checkpointed {
+			steps = max(steps, n.Exit.Report.Steps)
 		}
 	}
-	return count
+	return steps
+}
+
+// dropArrival says that a node is not arriving any more: it is being started, or given up.
+func (p *processes) dropArrival(n *Node) {
+	n.arriving = false
+	p.arrivals = slices.DeleteFunc(p.arrivals, func(o *Node) bool { return o == n })
+}
+
+// forget forgets the oldest processes that have ended while the job went on, unless the end of the
+// job may be about them. It reports whether any was forgotten.
+func (p *processes) forget(kept ...*Node) bool {
+	over := p.count(func(n *Node) bool { return n.ended }) - maxEnded
+	if over <= 0 {
+		return false
+	}
+	before := p.forgotten
+	p.nodes = slices.DeleteFunc(p.nodes, func(n *Node) bool {
+		if over <= 0 || !n.ended || n.fate.code == "" || n.Role == roleScheduler || slices.Contains(kept, n) {
+			return false
+		}
+		over--
+		p.forgotten++
+		return true
+	})
+	return p.forgotten > before
+}
+
+// observed is what the launcher sees of servers and workers: of all that live, and of those that
+// ended and that the wanted state still names. Those that could not be started are dropped with the
+// last report of them.
+func (p *processes) observed(now time.Time, want *wantedState) (list []control.ObservedProcess) {
+	seen := make(map[uint32]bool)
+	for _, n := range slices.Concat(p.nodes, p.unstarted, slices.Collect(maps.Values(p.launching)), p.arrivals) {
+		if n.Role != roleServer && n.Role != roleWorker || seen[n.process] || n.ended && !want.names(n.process) {
+			continue
+		}
+		seen[n.process] = true
+		x := control.ObservedProcess{Process: n.process, Role: n.Role, Rank: n.Rank, Number: n.number, Host: n.host.String(), State: control.StateRunning}
+		switch {
+		case n.ended:
+			x.State, x.Cause, x.Seconds, x.Outside = control.StateEnded, causeOf(n.Exit), n.Exit.Elapsed.Seconds(), n.asked()
+		case n.arriving:
+			x.State = control.StateWaiting
+		default:
+			x.Seconds = now.Sub(n.started).Seconds()
+		}
+		list = append(list, x)
+	}
+	p.unstarted = slices.DeleteFunc(p.unstarted, func(n *Node) bool { return !want.names(n.process) })
+	slices.SortFunc(list, func(a, b control.ObservedProcess) int { return cmp.Compare(a.Process, b.Process) })
+	return list
 }

@@ -109,7 +109,7 @@ func (w *world) nodes() {
 
 // register lets the node of a process register.
 func (w *world) register(process uint32) {
-	if n := w.core.find(process); n != nil && w.s.member.nodes[process] == 0 && (n.Role == roleWorker || n.Role == roleServer) {
+	if n := findProcess(w.core, process); n != nil && w.s.member.nodes[process] == 0 && (n.Role == roleWorker || n.Role == roleServer) {
 		w.s.registers(process)
 	}
 }
@@ -120,7 +120,7 @@ func (w *world) schedulerSaid() {
 	w.s.member.notes = nil
 	report := func(r control.Report) {
 		w.owe(func() event {
-			if n := w.core.scheduler(); n != nil {
+			if n := w.core.procs.scheduler(); n != nil {
 				return reported{n.process, r}
 			}
 			return nil
@@ -196,15 +196,16 @@ func (w *world) pass(d time.Duration) {
 func (w *world) checkResult() {
 	r := w.core.result()
 	x := r.Report(w.core.start.err, r.Code)
-	if _, err := control.EncodeResult(x); err != nil {
+	text, err := control.EncodeResult(x)
+	if err != nil {
 		w.fatal("%v", err)
 	}
-	_ = w.core.explain()
-	_ = endTable(w.core)
+	w.did.Write(text)
+	fmt.Fprintln(w.did, r.text, endTable(&r))
 	switch code := r.Code; {
-	case w.core.interrupt.signal != 0:
-		if code != 128+int(w.core.interrupt.signal) || x.Failure.Code != control.Interrupted {
-			w.fatal("exit code %d, %+v after signal %d", code, x.Failure, w.core.interrupt.signal)
+	case w.core.ending.interrupt.signal != 0:
+		if code != 128+int(w.core.ending.interrupt.signal) || x.Failure.Code != control.Interrupted {
+			w.fatal("exit code %d, %+v after signal %d", code, x.Failure, w.core.ending.interrupt.signal)
 		}
 	case w.core.checkpoint.complete():
 		if code != control.ExitCheckpointed || x.Failure == nil || x.Failure.Code != control.Checkpointed || x.Culprit != nil {
@@ -217,7 +218,7 @@ func (w *world) checkResult() {
 			w.fatal("exit code %d of a job that was not started, %v", code, x.Failure)
 		}
 	case x.Culprit != nil:
-		if n := w.core.find(x.Culprit.Process); code == 0 || code != n.Exit.Status() {
+		if n := findProcess(w.core, x.Culprit.Process); code == 0 || code != n.Exit.Status() {
 			w.fatal("exit code %d, and process %d is to blame: %v", code, x.Culprit.Process, n.Exit)
 		}
 		fallthrough
@@ -269,7 +270,7 @@ func TestRandomJobsKeepTheRules(t *testing.T) {
 				break
 			}
 			if w.s.now.After(limit) {
-				w.fatal("the job has not ended an hour later: stage %d, %d live", w.core.stage, w.core.alive())
+				w.fatal("the job has not ended an hour later: stage %d, %d live", w.core.stage, w.core.procs.alive())
 			}
 			if !told {
 				for _, number := range w.numbers() {

@@ -89,7 +89,7 @@ func newWorld(t *testing.T, seed int64) *world {
 	w.s.core, w.s.member = newCore(set, w.s.now), newMembership(set, w.s.now)
 	w.core = w.s.core
 	w.log("new %v", a)
-	w.act(starting, w.core.actions())
+	w.act(starting, w.core.out.take())
 	return w
 }
 
@@ -204,7 +204,7 @@ func (w *world) act(before stage, actions []action) {
 			if before > running || !w.machines[a.machine] || w.processes[a.process] != nil {
 				w.fatal("%s in stage %d", w.s.text(a), before)
 			}
-			if w.core.notices[a.machine] != nil && a.role != roleScheduler && w.core.stage > starting {
+			if w.core.machines.byID[a.machine].notice != nil && a.role != roleScheduler && w.core.stage > starting {
 				w.fatal("%s on a host that is being taken away", w.s.text(a))
 			}
 			p := &worldProcess{role: a.role, machine: a.machine, starting: true, begun: w.s.now}
@@ -268,7 +268,7 @@ func (w *world) processStarts(a startProcess, p *worldProcess) event {
 				w.s.member.restart(w.s.now)
 				w.s.member.back()
 			}
-			return listening{a.process, w.core.address + ":" + w.core.port}
+			return listening{a.process, w.core.scheduler.address + ":" + w.core.scheduler.port}
 		})
 	}
 	if a.role == rolePrepare {

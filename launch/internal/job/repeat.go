@@ -51,11 +51,13 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 			return res, err
 		case s := <-cfg.Interrupts:
 			t.Stop()
-			if s == syscall.SIGUSR1 { // no process runs that could write a checkpoint
+			// No process runs that could write a checkpoint.
+			if s == syscall.SIGUSR1 {
 				cfg.Logger.Warn("SIGUSR1: the job is not started again", joblog.JobStopping.With())
 				return res, err
 			}
-			res.Code, res.signal, res.culprit = SignalCode(s), s, nil // the signal decides the code
+			// The signal decides the code.
+			res.Code, res.signal, res.culprit = SignalCode(s), s, nil
 			return res, nil
 		}
 		if f := cfg.Elastic.Files; f != nil {

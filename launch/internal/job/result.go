@@ -10,21 +10,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// maxChanges is how many events of the job's membership are kept for the Result: the newest.
-const maxChanges = 1000
-
-// maxPlacement bounds the hosts that such an event names; of more none is kept.
-const maxPlacement = 100
-
 // maxLastLine bounds the last line of a process in a control.Result, in characters.
 const maxLastLine = 500
-
-// A fate is what became of a process while the job went on, for the table and for the Result. The
-// zero fate is none.
-type fate struct {
-	code control.Fate
-	note string // for people
-}
 
 // words describe the fate of a process in the table.
 func (f fate) words(n *Node) string {
@@ -50,35 +37,90 @@ func (f fate) words(n *Node) string {
 	return text
 }
 
-// result is how the job ended.
+// A Result is how a job ended.
+type Result struct {
+	// Code is the exit code: 0, that of the first process that failed, or 128 + the signal that
+	// stopped the job.
+	Code  int
+	Nodes []*Node
+
+	job string
+	// phase is control.Starting, Forming or Running.
+	phase string
+	// notStarted is why the job was not started; nil: it was.
+	notStarted error
+	// signal stopped it.
+	signal os.Signal
+	// cancelled says that its context ended.
+	cancelled bool
+	// stops says that it was to stop with a checkpoint, and savedSteps after how many steps
+	// there is one; 0: there is none.
+	stops      bool
+	savedSteps uint64
+	// final says that a worker says that no restart can mend its error.
+	final bool
+	// failure is nil if the job ended well, was cancelled, or failed for the culprit.
+	failure *control.Failure
+	// culprit is the process whose exit decided the code.
+	culprit *Node
+	// text is the last line of a job that did not end well.
+	text string
+
+	// lostHosts are those that were not reached.
+	lostHosts  []control.LostHost
+	changes    []control.Event
+	restarts   int
+	scales     int
+	adaptation *control.Adaptation
+	// processesLeftOut and changesLeftOut are how many were forgotten.
+	processesLeftOut, changesLeftOut int
+}
+
+// result is how the job ended. It is asked for when all connections are closed: ends that nobody has
+// seen are known as that by then.
 func (c *core) result() Result {
-	r := Result{scales: c.scales, adaptation: c.adaptation, Code: c.code(), Nodes: c.nodes, job: c.set.ID, phase: control.Starting, cancelled: c.cancelled, failure: c.finalFailure(),
-		culprit: c.culpritNode(), lostHosts: c.lostHosts, changes: c.changes, leftOut: [2]int{c.forgotten, c.changesLeftOut}}
-	if c.interrupt.signal != 0 {
-		r.signal, r.culprit = c.interrupt.signal, nil // the signal decides the code
-	} else if c.checkpoint.complete() {
-		r.culprit = nil
+	e, procs := &c.ending, &c.procs
+	x := circumstances{notStarted: c.start.err, saved: c.checkpoint.complete(),
+		stop: c.checkpoint.failure(procs, c.start.err), silent: c.standstill.failure(procs, c.set.HostTimeout)}
+	note := ""
+	if e.first != nil {
+		note = c.present.beforeComplete(e.first, &c.set)
 	}
-	r.stops, r.final = c.checkpoint.requested(), c.final != nil
+	r := Result{
+		Code: e.code(x, procs), Nodes: procs.nodes, job: c.set.ID, phase: control.Forming, notStarted: c.start.err,
+		cancelled: e.cancelled, stops: c.checkpoint.requested(), final: e.final != nil,
+		failure: e.cause(x, procs), culprit: e.blamed(), text: e.explain(x, procs, note, c.set.ResumeCommand),
+		lostHosts: c.start.lostHosts, changes: c.history.changes, scales: c.history.scales, adaptation: c.history.adaptation,
+		processesLeftOut: procs.forgotten, changesLeftOut: c.history.leftOut,
+	}
+	// A signal decides the code, and so does a checkpoint with which the job was to stop.
+	if e.interrupt.signal != 0 {
+		r.signal, r.culprit = e.interrupt.signal, nil
+	} else if x.saved {
+		r.savedSteps, r.culprit = c.checkpoint.stopped.Steps, nil
+	}
 	switch {
 	case c.start.err != nil:
-	case c.formed:
+		r.phase = control.Starting
+	case c.present.complete:
 		r.phase = control.Running
-	default:
-		r.phase = control.Forming
 	}
 	return r
 }
 
 // Report is the result as tools read it. err is what Run or Repeat returned with it, code the exit
-// code of launch.
+// code of launch: that is not 0 for a job that ended well and left a host that could not be closed.
+// A code other than 0 always has a failure, the strongest reason that is known: the signal, what the
+// scheduler or the launcher found out, the process that is to blame, or else the error.
 func (r *Result) Report(err error, code int) *control.Result {
 	out := &control.Result{Job: r.job, ExitCode: code, Phase: cmp.Or(r.phase, control.Starting), Restarts: r.restarts, Scales: r.scales, Adaptation: r.adaptation, Cancelled: r.cancelled,
-		Failure: r.failure, Changes: r.changes, LeftOut: r.leftOut[0], ChangesLeftOut: r.leftOut[1], Processes: []control.ProcessEnd{}}
+		Failure: r.failure, Changes: r.changes, LeftOut: r.processesLeftOut, ChangesLeftOut: r.changesLeftOut, Processes: []control.ProcessEnd{}}
 	if s, ok := r.signal.(syscall.Signal); ok {
 		out.Signal = int(s)
 		out.Failure = &control.Failure{Code: control.Interrupted, Rank: -1, Cause: control.Cause{Kind: control.CauseSignal, Signal: int(s)}, Text: s.String()}
 	}
+	// A host is named once, with the first that is known of its loss: that it was not reached,
+	// how one of its processes was lost, or that its connection was.
 	lost := slices.Clone(r.lostHosts)
 	for _, n := range r.Nodes {
 		end := n.end()

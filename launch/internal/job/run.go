@@ -41,51 +41,45 @@ func Run(ctx context.Context, cfg Config) (res Result, err error) {
 	c := newCore(cfg.settings(s.id), time.Now())
 	s.run(ctx, c)
 	res = c.result()
-	if c.start.err != nil {
-		return res, fmt.Errorf("%w:\n%w", ErrStart, c.start.err)
+	if res.notStarted != nil {
+		return res, fmt.Errorf("%w:\n%w", ErrStart, res.notStarted)
 	}
 	if s.json {
-		logEnd(cfg.Logger, c)
+		logEnd(cfg.Logger, &res)
 		return res, s.closeErr
 	}
-	cfg.Output.Print(endTable(c))
-	if text := c.explain(); text != "" {
-		cfg.Output.Print(text + "\n")
+	cfg.Output.Print(endTable(&res))
+	if res.text != "" {
+		cfg.Output.Print(res.text + "\n")
 	}
 	return res, s.closeErr
 }
 
 // logEnd says in a JSON log how the job ended.
-func logEnd(log *slog.Logger, c *core) {
-	switch text := c.explain(); {
-	case c.code() == 0:
+func logEnd(log *slog.Logger, r *Result) {
+	switch {
+	case r.Code == 0:
 		log.Info("the job has finished", joblog.JobFinished.With("exit_code", 0))
-	case c.interrupt.signal == 0 && c.checkpoint.complete():
-		log.Warn(text, joblog.JobStopping.With("steps", c.checkpoint.stopped.Steps, "exit_code", c.code()))
-	case c.interrupt.signal != 0:
-		log.Warn(text, joblog.JobStopping.With("signal", int(c.interrupt.signal), "exit_code", c.code()))
+	case r.savedSteps > 0:
+		log.Warn(r.text, joblog.JobStopping.With("steps", r.savedSteps, "exit_code", r.Code))
+	case r.signal != nil:
+		log.Warn(r.text, joblog.JobStopping.With("signal", r.Code-128, "exit_code", r.Code))
 	default:
-		failed, culprit := c.finalFailure(), joblog.Node{Rank: -1}
-		if n := c.culpritNode(); n != nil {
-			culprit = n.logged()
+		culprit, code := joblog.Node{Rank: -1}, control.ProcessFailed
+		if r.culprit != nil {
+			culprit = r.culprit.logged()
 		}
-		code := control.ProcessFailed
-		if failed != nil {
-			code = failed.Code
+		if r.failure != nil {
+			code = r.failure.Code
 		}
-		log.Error(text, joblog.JobFailed.Of(culprit, "failure", code, "reason", text, "exit_code", c.code()))
+		log.Error(r.text, joblog.JobFailed.Of(culprit, "failure", code, "reason", r.text, "exit_code", r.Code))
 	}
 }
 
 // settings are what the core needs to know of the Config.
 func (c *Config) settings(id string) settings {
-	e := &c.Elastic
-	return settings{
-		ID: id, Hosts: c.Hosts, MinWorkers: e.MinWorkers, MaxWorkers: e.MaxWorkers, AdaptWorkers: e.AdaptWorkers, Workers: c.Workers, Servers: c.Servers, ServerHosts: c.ServerHosts, Scheduler: c.SchedulerHost, Metrics: c.MetricsListen, Remote: c.Dial != nil, HostIP: c.HostIP, GPUs: c.GPUs,
-		StartTimeout: c.StartTimeout, StopTimeout: c.StopTimeout, HostTimeout: c.HostTimeout, FinishTime: c.FinishTime, CheckpointTime: c.CheckpointTime,
-		Elastic: e.Enabled, Changes: e.Changes(), OnWorkerLoss: e.OnWorkerLoss, JoinTimeout: e.JoinTimeout, Rejoin: e.Rejoin, Backups: e.Backups,
-		Prepare: len(e.PrepareData) > 0, State: e.State != "", ResumeCommand: c.ResumeCommand,
-	}
+	return settings{Places: c.Places, Times: c.Times, Elastic: c.Elastic, ID: id, GPUs: c.GPUs, Remote: c.Dial != nil,
+		Metrics: c.MetricsListen, HostIP: c.HostIP, ResumeCommand: c.ResumeCommand}
 }
 
 // SignalCode is the exit code of a launch that a signal stopped.

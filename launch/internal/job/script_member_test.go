@@ -51,7 +51,7 @@ func (s *script) doMember(command string, a arguments, process uint32) string {
 	case "removeserver":
 		refused = m.people(s.now, control.Request{Op: control.OpRemoveServer, Rank: a.num("rank", 0)})
 	case "forms":
-		for _, n := range s.core.nodes {
+		for _, n := range s.core.procs.nodes {
 			if n.Role != roleScheduler && !n.ended && m.nodes[n.process] == 0 {
 				s.registers(n.process)
 			}
@@ -99,12 +99,12 @@ func (s *script) doMember(command string, a arguments, process uint32) string {
 
 // registers lets the node of a process register.
 func (s *script) registers(process uint32) {
-	n := s.core.find(process)
+	n := findProcess(s.core, process)
 	if n == nil {
 		s.member.notes = append(s.member.notes, fmt.Sprintf("there is no process %d", process))
 		return
 	}
-	s.member.register(s.now, control.ObservedProcess{Process: process, Role: n.Role, Rank: n.Rank}, s.core.hostName(n.host), n.joining || n.early)
+	s.member.register(s.now, control.ObservedProcess{Process: process, Role: n.Role, Rank: n.Rank}, s.core.runner.hostName(n.host), n.joining || n.early)
 }
 
 // ask carries a request to the scheduler.

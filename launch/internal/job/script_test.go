@@ -89,6 +89,14 @@ func TestScripts(t *testing.T) {
 	}
 }
 
+// findProcess is the node of a process, also of one that prepares a host.
+func findProcess(c *core, process uint32) *Node {
+	if n := c.runner.preparing(process); n != nil {
+		return n
+	}
+	return c.procs.find(process)
+}
+
 type script struct {
 	core   *core
 	now    time.Time
@@ -108,11 +116,11 @@ func (s *script) do(t *testing.T, line string) string {
 		set := scriptSettings(a)
 		s.stops, s.owed, s.mute = false, nil, false
 		s.core, s.member = newCore(set, s.now), newMembership(set, s.now)
-		return s.show(s.core.actions())
+		return s.show(s.core.out.take())
 	case "up":
 		return s.up(a["formed"] != "")
 	case "connected":
-		if ids := sortedKeys(s.core.connections); id == 0 && len(ids) > 0 {
+		if ids := sortedKeys(s.core.machines.calls); id == 0 && len(ids) > 0 {
 			id = ids[0]
 		}
 		e = connected{id: id, address: a.or("address", "10.0.0.1"), launcher: a.or("launcher", "10.0.0.9"), err: a.err()}
@@ -137,11 +145,11 @@ func (s *script) do(t *testing.T, line string) string {
 		x := ended{process: number, last: a["last"], exit: process.Exit{Code: a.num("exit", 0), Signal: syscall.Signal(a.num("signal", 0)), Err: a["error"], Lost: a["lost"] != "",
 			Report: exitreport.Report{Cause: exitreport.Cause(strings.ReplaceAll(a["final"], " ", "_")), Text: a["words"], Steps: uint64(a.num("steps", 0))}}}
 		ago, _ := time.ParseDuration(a["ago"])
-		if n := s.core.find(number); n != nil {
+		if n := findProcess(s.core, number); n != nil {
 			x.exit.Elapsed = s.now.Sub(n.started) - ago
 		}
 		e = x
-		if n := s.core.find(number); n != nil && n.Role == roleScheduler {
+		if n := findProcess(s.core, number); n != nil && n.Role == roleScheduler {
 			s.member.away = true
 		} else if n != nil && x.exit.OK() && n.Role == roleWorker && a["unsaid"] == "" {
 			s.member.leave(s.now, number, "") // as a worker does that is done
@@ -182,7 +190,8 @@ func (s *script) do(t *testing.T, line string) string {
 	case "result":
 		return s.result()
 	case "table":
-		return endTable(s.core)
+		r := s.core.result()
+		return endTable(&r)
 	default:
 		t.Fatalf("command %q is not known", command)
 	}

@@ -26,8 +26,8 @@ func (s *script) result() string {
 	for _, h := range x.LostHosts {
 		fmt.Fprintf(&b, "\nlost %s: %s", h.Host, h.Reason)
 	}
-	if text := s.core.explain(); text != "" && err == nil {
-		fmt.Fprintf(&b, "\n%s", text)
+	if r.text != "" && err == nil {
+		fmt.Fprintf(&b, "\n%s", r.text)
 	}
 	for _, p := range x.Processes {
 		fmt.Fprintf(&b, "\n   %d %s %d on %s: %s", p.Process, p.Role, p.Rank, p.Host, p.Fate)
@@ -56,7 +56,7 @@ func (s *script) show(actions []action) string {
 
 // name is how a process is called in scripts.
 func (s *script) name(process uint32) string {
-	if n := s.core.find(process); n != nil {
+	if n := findProcess(s.core, process); n != nil {
 		return fmt.Sprintf("%d (%s)", process, n.Name())
 	}
 	return fmt.Sprint(process)

@@ -59,7 +59,7 @@ func (s *script) up(formed bool) string {
 		case startProcess:
 			e = []event{started{a.process, 100 + int(a.process)}}
 			if a.role == roleScheduler {
-				e = append(e, listening{a.process, c.address + ":4711"})
+				e = append(e, listening{a.process, c.scheduler.address + ":4711"})
 			}
 		}
 		for _, x := range e {
@@ -72,7 +72,7 @@ func (s *script) up(formed bool) string {
 	if !formed {
 		return ""
 	}
-	for _, n := range c.nodes {
+	for _, n := range c.procs.nodes {
 		if n.Role != roleScheduler {
 			s.registers(n.process)
 		}
@@ -84,8 +84,8 @@ func (s *script) up(formed bool) string {
 
 // scriptActions are the first actions of a core, which new has shown: connections.
 func scriptActions(c *core) (actions []action) {
-	for _, id := range sortedKeys(c.connections) {
-		k := c.connections[id]
+	for _, id := range sortedKeys(c.machines.calls) {
+		k := c.machines.calls[id]
 		if k.key == "" {
 			actions = append(actions, connect{id, nil})
 		} else {

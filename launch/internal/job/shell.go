@@ -16,27 +16,36 @@ import (
 // A shell carries out what the core decides, and tells it what happens. What may take long runs
 // beside the loop of run; all that the shell has belongs to the loop.
 type shell struct {
-	cfg         Config
-	id          string
-	json        bool                // the log is JSON lines: no tables
-	credentials []string            // the variables with the secrets that all processes of the job share
-	controls    []string            // the variables by which the launcher asks the scheduler
-	authority   *identity.Authority // of this job's certificates; nil: without TLS
+	cfg Config
+	id  string
+	// json says that the log is JSON lines: there are no tables.
+	json bool
+	// credentials are the variables with the secrets that all processes of the job share,
+	// controls those by which the launcher asks the scheduler.
+	credentials, controls []string
+	// authority makes this job's certificates; nil: it has no TLS.
+	authority *identity.Authority
 
-	events  chan event
-	over    chan struct{}   // closed when the loop has ended
-	ctx     context.Context // ends with the job
+	events chan event
+	// over is closed when the loop has ended.
+	over chan struct{}
+	// ctx ends with the job.
+	ctx     context.Context
 	working sync.WaitGroup
-	release func() // what Listening asked for
+	// release is what Listening returned.
+	release func()
 
-	machines  map[int]Machine
-	lost      map[int]bool // machines of which the core knows that they are lost
-	closing   bool         // all machines are being closed
+	machines map[int]Machine
+	// lost are the machines of which the core knows that they are lost.
+	lost map[int]bool
+	// closing says that all machines are being closed.
+	closing   bool
 	processes map[uint32]*runningProcess
-	cancels   map[int]context.CancelCauseFunc // of connections that are under way, by their number
-	asks      map[int]context.CancelCauseFunc // of requests that are under way, by their number
-	address   string                          // the scheduler's, host:port
-	closeErr  error
+	// cancels and asks end connections and requests that are under way, by their number.
+	cancels, asks map[int]context.CancelCauseFunc
+	// address is the scheduler's, host:port.
+	address  string
+	closeErr error
 }
 
 func newShell(cfg Config) *shell {
@@ -50,7 +59,9 @@ func newShell(cfg Config) *shell {
 	return s
 }
 
-// run drives the core until it has ended.
+// run drives the core until it has ended. The loop alone touches the core and what the shell has.
+// Whatever may take long runs beside it and sends an event, so that a host that hangs holds nobody
+// up. The actions of an event are performed before the next event is taken.
 func (s *shell) run(ctx context.Context, c *core) {
 	var stop context.CancelFunc
 	s.ctx, stop = context.WithCancel(context.Background())
@@ -62,22 +73,24 @@ func (s *shell) run(ctx context.Context, c *core) {
 	}()
 	defer close(s.over)
 	defer stop()
-	defer s.cfg.Output.Release() // of a job that was not started
+	// A job that was not started still holds its output.
+	defer s.cfg.Output.Release()
 	clock := time.NewTimer(0)
 	defer clock.Stop()
 	done := ctx.Done()
-	var looks <-chan time.Time // so that the core sees when this process stood still
+	// The core looks at the clock now and then, so that it sees when this process stood still.
+	var looks <-chan time.Time
 	if d := s.cfg.HostTimeout; d > 0 {
 		look := time.NewTicker(d / 4)
 		defer look.Stop()
 		looks = look.C
 	}
-	for actions := c.actions(); ; {
+	for actions := c.out.take(); ; {
 		for _, a := range actions {
 			if _, ended := a.(end); ended {
 				return
 			}
-			s.perform(c, a)
+			s.perform(a)
 		}
 		clock.Stop()
 		if next := c.next(); !next.IsZero() {
@@ -114,8 +127,9 @@ func (s *shell) send(e event) bool {
 	}
 }
 
-// perform carries out an action.
-func (s *shell) perform(c *core, a action) {
+// perform carries out an action. What it is for may be gone by then: a process that has ended gets no
+// signal, and nothing is cancelled twice.
+func (s *shell) perform(a action) {
 	switch a := a.(type) {
 	case connect:
 		s.connect(a)
@@ -166,12 +180,7 @@ func (s *shell) perform(c *core, a action) {
 	case holdOutput:
 		s.cfg.Output.Hold()
 	case showStart:
-		if s.json {
-			s.cfg.Logger.Info("all processes were started", joblog.JobStarted.With("scheduler", net.JoinHostPort(c.address, c.port), "workers", len(s.cfg.Workers), "servers", len(s.cfg.Servers)))
-		} else {
-			s.cfg.Output.Print(sentences(s.cfg.Elastic.Files, c.nodes) + startTable(c))
-		}
-		s.cfg.Output.Release()
+		s.showStart(a)
 	case closeAll:
 		s.closeAll()
 	default:
@@ -179,7 +188,18 @@ func (s *shell) perform(c *core, a action) {
 	}
 }
 
-// receive turns what came to the loop into events for the core.
+// showStart shows who runs where, and then what the processes have written meanwhile.
+func (s *shell) showStart(a showStart) {
+	if s.json {
+		s.cfg.Logger.Info("all processes were started", joblog.JobStarted.With("scheduler", net.JoinHostPort(a.address, a.port), "workers", len(s.cfg.Workers), "servers", len(s.cfg.Servers)))
+	} else {
+		s.cfg.Output.Print(sentences(s.cfg.Elastic.Files, a.nodes) + startTable(s.id, a))
+	}
+	s.cfg.Output.Release()
+}
+
+// receive turns what came to the loop into events for the core. The loss of a machine comes before
+// what follows from it, so that the core knows why a process there has ended.
 func (s *shell) receive(e event) []event {
 	switch e := e.(type) {
 	case connectedMachine:
@@ -225,7 +245,8 @@ func (s *shell) watch(e reported) {
 	}
 }
 
-// ask asks the scheduler beside the loop.
+// ask asks the scheduler beside the loop. An ask without a number cannot be cancelled, and ends with
+// the job.
 func (s *shell) ask(a ask) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	if a.id != 0 {

@@ -17,7 +17,8 @@ func (s *shell) follow() {
 	}
 }
 
-// followFiles hands over what edits of host_worker ask for, until ctx ends.
+// followFiles hands over what edits of host_worker ask for, until ctx ends. A file that cannot be read
+// is tried again: editors replace files, and the one that they write may not be whole yet.
 func (s *shell) followFiles(ctx context.Context) {
 	tick := time.NewTicker(filesInterval)
 	defer tick.Stop()
@@ -37,7 +38,8 @@ func (s *shell) followFiles(ctx context.Context) {
 	}
 }
 
-// askScheduler is Ask of this job's scheduler.
+// askScheduler is Ask of this job's scheduler. What is wanted has an answer of its own; all others say
+// only that they were done.
 func (s *shell) askScheduler(ctx context.Context, q control.Request) (done control.Done, wanted control.Wanted, err error) {
 	into := control.Answer(&done)
 	if q.Op == control.OpWanted {

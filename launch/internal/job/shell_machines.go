@@ -27,7 +27,8 @@ type (
 	}
 )
 
-// connect connects to a machine beside the loop.
+// connect connects to a machine beside the loop. A machine that comes when the loop has ended has no
+// other owner, and is closed here.
 func (s *shell) connect(a connect) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	s.cancels[a.id] = cancel
@@ -46,7 +47,8 @@ func (s *shell) connect(a connect) {
 	})
 }
 
-// machineConnected takes the machine, and tells when its connection is lost.
+// machineConnected takes the machine, and tells when its connection is lost. It may be lost already:
+// then the core hears of the loss right behind the connection.
 func (s *shell) machineConnected(e connectedMachine) []event {
 	delete(s.cancels, e.id)
 	switch {
@@ -88,16 +90,19 @@ func (s *shell) followNotices(machine int, m leaver) {
 
 // loss is the loss of a machine, if it is lost, and the core does not know yet.
 func (s *shell) loss(machine int) []event {
-	m := s.machines[machine]
-	if m == nil || s.lost[machine] {
+	if m := s.machines[machine]; m == nil || s.lost[machine] || !isClosed(m.Gone()) {
 		return nil
 	}
+	s.lost[machine] = true
+	return []event{machineLost{machine}}
+}
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-m.Gone():
-		s.lost[machine] = true
-		return []event{machineLost{machine}}
+	case <-c:
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 
@@ -113,6 +118,8 @@ func (s *shell) checkHost(a checkHost) {
 	})
 }
 
+// closeMachine closes a machine beside the loop. A host that is dismissed hears of it when the
+// connection is closed, so that it does not take the loss of the connection for a fault.
 func (s *shell) closeMachine(a closeMachine) {
 	m := s.machines[a.machine]
 	delete(s.machines, a.machine)
@@ -126,45 +133,34 @@ func (s *shell) closeMachine(a closeMachine) {
 	})
 }
 
-// closeAll closes all machines at once.
+// closeAll closes all machines at once. A connection that comes later is closed as it comes.
 func (s *shell) closeAll() {
 	s.closing = true
 	machines := slices.Collect(maps.Values(s.machines))
 	s.working.Go(func() {
-		var mu sync.Mutex
-		var errs []error
+		errs := make([]error, len(machines))
 		var all sync.WaitGroup
-		for _, m := range machines {
-			all.Go(func() {
-				if err := m.Close(); err != nil {
-					mu.Lock()
-					defer mu.Unlock()
-					errs = append(errs, err)
-				}
-			})
+		for i, m := range machines {
+			all.Go(func() { errs[i] = m.Close() })
 		}
 		all.Wait()
 		s.send(machinesClosed{errors.Join(errs...)})
 	})
 }
 
-// machinesClosed tells of every end that is known by now.
+// machinesClosed tells of every end that is known by now. A process without one has a host that does
+// not answer.
 func (s *shell) machinesClosed(e machinesClosed) (events []event) {
 	s.closeErr = e.err
 	for _, number := range sortedKeys(s.processes) {
-		p := s.processes[number]
-		if p.handle == nil {
-			continue
-		}
-		select {
-		case <-p.handle.Done():
+		if p := s.processes[number]; p.handle != nil && isClosed(p.handle.Done()) {
 			events = append(events, s.processEnded(p)...)
-		default:
 		}
 	}
 	return append(events, allClosed{})
 }
 
+// chooseAddress finds the scheduler's address beside the loop.
 func (s *shell) chooseAddress(a chooseAddress) {
 	scheduler, all := s.machines[a.scheduler], slices.Collect(maps.Values(s.machines))
 	s.working.Go(func() {
@@ -173,7 +169,8 @@ func (s *shell) chooseAddress(a chooseAddress) {
 	})
 }
 
-// announce tells whoever asked that the scheduler listens.
+// announce tells whoever asked that the scheduler listens. What they return is called when the job
+// has ended, or at once where it has ended meanwhile.
 func (s *shell) announce(a announce) {
 	s.address = net.JoinHostPort(a.address, a.port)
 	where := Where{Job: s.id, Scheduler: s.address, Credentials: s.controls}

@@ -15,12 +15,15 @@ import (
 
 // A runningProcess is one that runs, or is about to.
 type runningProcess struct {
-	number         uint32
-	machine        int
-	handle         process.Handle          // nil: it has not been started
-	cancel         context.CancelCauseFunc // ends its start
+	number  uint32
+	machine int
+	// handle is nil until the process has been started.
+	handle process.Handle
+	// cancel ends its start.
+	cancel context.CancelCauseFunc
+	// Both streams have the same source.
 	stdout, stderr *lines.Stream
-	source         lines.Source // that both have
+	source         lines.Source
 }
 
 // rename gives both streams another source.
@@ -48,12 +51,14 @@ type (
 	processEnd struct{ p *runningProcess }
 )
 
+// open makes the streams of a process, which has a name before it has a host.
 func (s *shell) open(a open) {
 	out := s.cfg.Output
 	a.source.Job, a.source.Process = s.id, a.process
 	s.processes[a.process] = &runningProcess{number: a.process, stdout: out.Stdout(a.source, a.colour), stderr: out.Stderr(a.source, a.colour), source: a.source}
 }
 
+// rename gives the lines of a process another name. It may have ended by then.
 func (s *shell) rename(a rename) {
 	if p := s.processes[a.process]; p != nil {
 		a.source.Job, a.source.Process, a.source.Host = p.source.Job, p.number, p.source.Host
@@ -85,29 +90,32 @@ func (s *shell) start(a startProcess) {
 		if !s.send(processStart{p, h}) {
 			return
 		}
+		// The process ends at the latest when its machine is closed.
 		select {
-		case <-h.Done(): // at the latest when the machine is closed
+		case <-h.Done():
 			s.send(processEnd{p})
 		case <-s.over:
 		}
 	})
 }
 
-// processEnded is the end of a process, once.
+// processEnded is the end of a process, once. Its output has been read: the last line may say why.
 func (s *shell) processEnded(p *runningProcess) []event {
 	if s.processes[p.number] == nil {
 		return nil
 	}
-	delete(s.processes, p.number) // with the lines that its streams hold back
+	delete(s.processes, p.number)
 	exit := p.handle.Exit()
 	s.cfg.Watcher.ProcessEnded(p.number, exit)
 	p.stdout.Flush()
 	p.stderr.Flush()
+	// Programs complain on stderr and sum up on stdout.
 	last := p.stderr.Last()
 	if last == "" || exit.OK() && p.stdout.Last() != "" {
 		last = p.stdout.Last()
 	}
-	if s.json { // text has a table at the end
+	// Text has a table at the end.
+	if s.json {
 		s.cfg.Logger.Info(fmt.Sprintf("%s ended: %s", p.source.Name, exit),
 			joblog.ProcessEnded.Of(p.logged(), "node_pid", p.handle.PID(), "exit", exit.String(), "status", exit.Status(), "elapsed", exit.Elapsed))
 	}
@@ -121,7 +129,8 @@ func (s *shell) spec(a startProcess, m Machine) process.Spec {
 	case rolePrepare:
 		env := append(slices.Clone(s.cfg.Env), s.cfg.WorkerEnv...)
 		spec.Command, spec.Env, spec.Sharers = s.cfg.Elastic.PrepareData, append(env, "DMLC_NODE_HOST="+a.hostName), 0
-		spec.CPUs = 0 // it runs before the workers
+		// It has the whole host, for it runs before the workers.
+		spec.CPUs = 0
 		return spec
 	case roleWorker:
 		spec.Command, spec.Self = s.cfg.Command, s.cfg.OwnCommand
@@ -144,7 +153,8 @@ type reportReader struct {
 	send    func(event) bool
 	log     *slog.Logger
 	buf     []byte
-	listens bool // it has said where it listens
+	// listens says that it has said where it listens.
+	listens bool
 }
 
 // Write implements io.Writer for one goroutine.

@@ -120,7 +120,7 @@ func TestEveryMachineIsClosedWithTheJob(t *testing.T) {
 		here, there, elsewhere := connect(""), connect("127.0.0.2"), connect("127.0.0.3")
 		here.launcher, there.launcher, elsewhere.launcher = "", "127.0.0.1", "127.0.0.1"
 		res, err := Run(t.Context(), Config{
-			Workers: []hosts.Host{{Name: there.name}, {Name: elsewhere.name}}, Servers: []hosts.Host{{Name: there.name}},
+			Places:  Places{Workers: []hosts.Host{{Name: there.name}, {Name: elsewhere.name}}, Servers: []hosts.Host{{Name: there.name}}},
 			Command: []string{"train"}, Role: []string{"role"},
 			Dial:  func(_ context.Context, h hosts.Host) (Machine, error) { return machines[h.Name], nil },
 			Local: func(context.Context) (Machine, error) { return here, nil },
@@ -186,7 +186,7 @@ func TestBlameIsOfTheProcessThatFailed(t *testing.T) {
 	}
 	all := []*Node{node(1, 0, true), node(2, 3, true), node(3, 3, true), node(4, 0, false)}
 	for process, want := range map[uint32][]uint32{0: nil, 1: nil, 2: {2}, 3: {3}, 4: nil, 5: nil} {
-		c := &core{failure: &control.Failure{Code: control.NodeLost, Role: roleWorker, Rank: 1, Host: "d1", Process: process}}
+		c := &ending{failure: &control.Failure{Code: control.NodeLost, Role: roleWorker, Rank: 1, Host: "d1", Process: process}}
 		var got []uint32
 		for _, n := range all {
 			if c.blames(n) {
@@ -197,7 +197,7 @@ func TestBlameIsOfTheProcessThatFailed(t *testing.T) {
 			t.Errorf("process %d is to blame: got %d, want %d", process, got, want)
 		}
 	}
-	if (&core{}).blames(all[1]) {
+	if (&ending{}).blames(all[1]) {
 		t.Error("a process is to blame, and nothing failed")
 	}
 }

@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/control"
@@ -23,30 +22,28 @@ type standstill struct {
 	failed bool
 }
 
-// looked takes note of the time between two looks at the clock; the shell looks several times
-// within a host timeout.
-func (c *core) looked(now time.Time) {
-	gap := now.Sub(c.now)
-	if c.set.HostTimeout == 0 || gap <= c.set.HostTimeout || c.stage < running {
+// look takes note of a look at the clock, after the last one at out.now. The shell looks several
+// times within a host timeout.
+func (s *standstill) look(out *output, now time.Time, timeout time.Duration) {
+	gap := now.Sub(out.now)
+	if timeout == 0 || gap <= timeout {
 		return
 	}
-	c.standstill = standstill{lasted: gap, over: now}
-	c.warn(fmt.Sprintf("launch itself did not run for %s (it was stopped, or its machine was suspended): hosts that heard nothing from it for %s (--host-timeout) have ended their processes",
-		control.Seconds(gap), c.set.HostTimeout), joblog.LauncherSilent.With("for", gap))
+	*s = standstill{lasted: gap, over: now}
+	out.warn(fmt.Sprintf("launch itself did not run for %s (it was stopped, or its machine was suspended): hosts that heard nothing from it for %s (--host-timeout) have ended their processes",
+		control.Seconds(gap), timeout), joblog.LauncherSilent.With("for", gap))
 }
 
-// failedAfter takes note of the job's first failure. Whether hosts were lost is known a moment
-// later.
-func (s *standstill) failedAfter(now time.Time) {
+// failedAt takes note of the job's first failure. Whether hosts were lost is known a moment later.
+func (s *standstill) failedAt(now time.Time) {
 	s.failed = s.lasted > 0 && now.Before(s.over.Add(afterStandstill))
 }
 
-// standstillFailure is the failure of a job whose hosts had given the launcher up; nil: it did not
-// fail for that.
-func (c *core) standstillFailure() *control.Failure {
-	if !c.standstill.failed || !slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Exit.Lost }) {
+// failure is that of a job whose hosts had given the launcher up; nil: it did not fail for that.
+func (s *standstill) failure(procs *processes, timeout time.Duration) *control.Failure {
+	if !s.failed || !procs.any(func(n *Node) bool { return n.Exit.Lost }) {
 		return nil
 	}
-	return &control.Failure{Code: control.LauncherSilent, Rank: -1, WaitedNS: int64(c.standstill.lasted),
-		Text: fmt.Sprintf("its hosts heard nothing from it for %s (--host-timeout) and ended their processes", c.set.HostTimeout)}
+	return &control.Failure{Code: control.LauncherSilent, Rank: -1, WaitedNS: int64(s.lasted),
+		Text: fmt.Sprintf("its hosts heard nothing from it for %s (--host-timeout) and ended their processes", timeout)}
 }

@@ -3,137 +3,135 @@ package job
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/paragon-train/paragon/internal/hosts/hosts"
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// startup is how far the start of a job has come: all machines are connected, then the scheduler is
-// started, which picks a free port and reports it, then everybody else is started at once.
+// A startup is how far the start of a job has come: all machines are connected, then the scheduler
+// is started, which picks a free port and reports it, then everybody else is started at once. All
+// errors are reported, so that one attempt shows all bad hosts.
 type startup struct {
-	targets   []*initialConnection
-	scheduler *Node // waited for to listen; nil: not now
-	attempt   int   // how often it was started
-	announced bool  // that it listens; everybody else is being started
-	early     []ended
-	failed    map[uint32]error // of processes
-	errs      []error          // of the rest
-	aborted   error            // why the start is given up; nil: it is not
-	late      bool             // since it takes too long
-	err       error            // at the end: why the job was not started
-}
+	// scheduler is the one that is waited for to listen; nil: none is.
+	scheduler *Node
+	// attempt is how often a scheduler was started.
+	attempt int
+	// announced says that the scheduler listens, and that everybody else is being started.
+	announced bool
+	// early are the ends of processes that came before all were started.
+	early []ended
 
-// An initialConnection is one that the job begins with.
-type initialConnection struct {
+	// unreached are the errors of connections, by their number, failed those of processes.
+	unreached map[int]error
+	failed    map[uint32]error
+	// lostHosts are those that were not reached.
+	lostHosts []control.LostHost
+	// aborted is why the start is given up; nil: it is not. late says that it took too long.
+	aborted error
+	late    bool
+	// err says at the end why the job was not started.
 	err error
 }
 
-// startLimit ends a start that takes too long.
-type startLimit struct{}
+// Timers of the start: its limit, and the pause before a scheduler is started that never listened.
+type (
+	startLimit       struct{}
+	schedulerRestart struct{}
+)
 
-func (startLimit) run(c *core) {
-	c.start.late = true
-	c.abort(fmt.Errorf("gave up after %s (--start-timeout)", c.set.StartTimeout))
+func startTooLong(limit time.Duration) error {
+	return fmt.Errorf("gave up after %s (--start-timeout)", limit)
 }
 
-// connectAll connects to every machine of the job, each once. All errors are reported, so that one
-// attempt shows all bad hosts.
-func (c *core) connectAll() {
-	c.start.failed = make(map[uint32]error)
-	c.after(c.set.StartTimeout, startLimit{})
-	seen := make(map[string]bool)
-	use := func(key string, h hosts.Host) {
-		if seen[key] {
-			return
-		}
-		seen[key] = true
-		t := &initialConnection{}
-		c.start.targets = append(c.start.targets, t)
-		k := &connection{id: c.id(), key: key, host: h, goal: t}
-		c.connections[k.id] = k
-		if a := (connect{id: k.id}); key == "" {
-			c.do(a)
-		} else {
-			a.host = &h
-			c.do(a)
-		}
+// bad reports whether the start has failed or was given up.
+func (s *startup) bad() bool {
+	return len(s.unreached) > 0 || len(s.failed) > 0 || s.aborted != nil
+}
+
+// fail says why the job was not started: for all that went wrong, or else because it was given up.
+func (s *startup) fail(nodes []*Node, err error) {
+	var errs []error
+	for _, id := range sortedKeys(s.unreached) {
+		errs = append(errs, s.unreached[id])
 	}
-	for _, n := range c.nodes {
-		use(c.machineKey(n), n.host)
+	errs = append(errs, err)
+	for _, n := range nodes {
+		errs = append(errs, s.failed[n.process])
+	}
+	if s.err = errors.Join(errs...); s.err == nil {
+		s.err = fmt.Errorf("launch: %w", s.aborted)
 	}
 }
 
+// unreach takes note of a host that was not reached. Of a start that was aborted nobody waited for
+// it.
+func (s *startup) unreach(k *connection, err error) {
+	s.unreached[k.id] = err
+	if s.aborted == nil || s.late {
+		host := k.host
+		if k.key == "" {
+			host = hosts.Local
+		}
+		s.lostHosts = append(s.lostHosts, control.LostHost{Host: host.String(), Reason: plainText(err), Unreached: k.key != "" && !errors.Is(err, ErrCopy)})
+	}
+}
+
+// connected takes the answer to a connect or a checkHost.
+func (c *core) connected(e connected) {
+	k := c.machines.answered(e.id)
+	switch {
+	case k == nil:
+	case c.stage == starting:
+		c.connectedAtStart(k, e)
+	default:
+		m, fresh, err := c.machines.connected(k, e, c.scheduler.address, c.stage < closing)
+		c.out.changed = true
+		switch goal := k.goal.(type) {
+		case *access:
+			c.runner.connected(goal, m, fresh, err)
+		case schedulerAgain:
+			c.schedulerConnected(goal, m, err)
+		}
+	}
+}
+
+// connectedAtStart goes on when all machines are connected, or could not be: they are closed together.
 func (c *core) connectedAtStart(k *connection, e connected) {
 	if e.err != nil {
-		k.goal.(*initialConnection).err = e.err
-		if c.start.aborted == nil || c.start.late { // else it was not waited for
-			host := k.host.String()
-			if k.key == "" {
-				host = hosts.Local.String()
-			}
-			c.lostHosts = append(c.lostHosts, control.LostHost{Host: host, Reason: plainText(e.err), Unreached: k.key != "" && !errors.Is(e.err, ErrCopy)})
-		}
+		c.start.unreach(k, e.err)
 	} else {
-		m := &machine{id: e.id, key: k.key, address: e.address, launcher: e.launcher}
-		c.byID[m.id], c.machines[k.key] = m, m
+		c.machines.begin(k, e)
 	}
-	if len(c.connections) > 0 {
+	if len(c.machines.calls) > 0 {
 		return
 	}
-	for _, t := range c.start.targets {
-		c.start.errs = append(c.start.errs, t.err)
-	}
-	for _, n := range c.nodes {
-		n.machine = c.machines[c.machineKey(n)]
+	for _, n := range c.procs.nodes {
+		n.machine = c.machines.used[c.runner.machineKey(n)]
 	}
 	if c.startOver() {
 		return
 	}
-	if err := c.checkAddresses(); err != nil {
+	if err := checkAddresses(c.procs.nodes); err != nil {
 		c.failStart(err)
 		return
 	}
-	if c.address = c.set.HostIP; c.address != "" {
+	if c.scheduler.address = c.set.HostIP; c.scheduler.address != "" {
 		c.startScheduler()
 		return
 	}
-	c.do(chooseAddress{c.nodes[0].machine.id})
+	c.out.do(chooseAddress{c.procs.nodes[0].machine.id})
 }
 
-// startOver ends a start that has failed or was given up.
-func (c *core) startOver() bool {
-	if errors.Join(c.start.errs...) == nil && len(c.start.failed) == 0 && c.start.aborted == nil {
-		return false
-	}
-	c.failStart(nil)
-	return true
-}
-
-// checkAddresses refuses hosts that the others cannot reach.
-func (c *core) checkAddresses() error {
-	var loop, far string
-	for _, n := range c.nodes {
-		switch {
-		case n.machine.launcher == "":
-		case isLoopback(n.machine.address):
-			loop = n.Host
-		default:
-			far = n.Host
-		}
-	}
-	if loop != "" && far != "" {
-		return fmt.Errorf("launch: host %s has a loopback address, which %s cannot reach; give it an address that they reach (the hosts file, or --host-ip of its agent)", loop, far)
-	}
-	return nil
-}
-
+// addressChosen starts the scheduler.
 func (c *core) addressChosen(e addressChosen) {
 	switch {
-	case c.stage != starting || c.address != "":
+	case c.stage != starting || c.scheduler.address != "":
 	case e.err != nil:
 		c.failStart(e.err)
 	case !c.startOver():
-		c.address = e.address
+		c.scheduler.address = e.address
 		c.startScheduler()
 	}
 }
@@ -142,107 +140,105 @@ func (c *core) addressChosen(e addressChosen) {
 func (c *core) announced(err error) {
 	switch {
 	case c.stage != starting:
-		return
 	case err != nil:
 		c.failStart(err)
-		return
-	case c.startOver():
-		return
-	}
-	c.start.announced = true
-	c.do(holdOutput{}) // the table of who runs where comes first
-	for _, n := range c.nodes {
-		if n.Role != roleScheduler {
-			c.startNode(n)
+	case !c.startOver():
+		c.start.announced = true
+		// The table of who runs where comes first.
+		c.out.do(holdOutput{})
+		for _, n := range c.procs.nodes {
+			if n.Role != roleScheduler {
+				c.runner.start(n)
+			}
 		}
 	}
 }
 
-// startedAtStart goes on when a process was started, or could not be.
+// startedAtStart goes on when a process was started, or could not be. All of them are waited for, so
+// that whatever was started is known when the start is given up.
 func (c *core) startedAtStart(n *Node, err error) {
 	if err != nil {
 		c.start.failed[n.process] = err
 	}
 	switch {
-	case len(c.launching) > 0:
+	case len(c.procs.launching) > 0:
 	case c.start.announced:
 		c.allStarted()
+	// Else the scheduler is waited for to listen.
 	default:
-		c.startOver() // else the scheduler is waited for to listen
+		c.startOver()
 	}
 }
 
 // allStarted begins the job when all first processes have been started. One whose host was lost
-// before may be started again.
+// before may be started again, as one that ended before the job was complete. What was put off until
+// the job runs happens now: ends that came early, a stop with a checkpoint, notices of hosts.
 func (c *core) allStarted() {
 	var unstarted []*Node
-	for _, n := range c.nodes {
-		if err := c.start.failed[n.process]; err != nil && c.start.aborted == nil && n.machine.lost && c.machineKey(n) != "" && c.attempts(n) > 0 {
+	for _, n := range c.procs.nodes {
+		if err := c.start.failed[n.process]; err != nil && c.start.aborted == nil && n.machine.lost && n.machine.key != "" && c.set.attempts(n) > 0 {
 			delete(c.start.failed, n.process)
-			n.Exit.Code, n.Exit.Err, n.ended = 127, plainText(err), true
+			n.neverRan(err)
 			unstarted = append(unstarted, n)
 		}
 	}
 	if c.startOver() {
 		return
 	}
-	c.stage = running
-	c.timers = nil
-	c.do(showStart{})
+	c.stage, c.runner.open = running, true
+	c.out.timers.clear()
+	c.out.do(showStart{c.scheduler.address, c.scheduler.port, slices.Clone(c.procs.nodes)})
 	if c.checkpoint.requested() {
-		c.after(max(0, c.checkpoint.by.Sub(c.now)), checkpointLimit{})
+		c.checkpoint.arm(&c.out)
 	}
-	if c.formed && c.set.Changes || len(c.notices) > 0 {
+	if c.present.complete && c.set.Changes() || len(c.machines.noticed()) > 0 {
 		c.follow()
 	}
-	if c.formed {
-		c.askCheckpoint()
-	}
+	c.askCheckpoint()
 	for _, n := range unstarted {
 		if !c.goesOn(n) {
 			c.failed(n)
 		}
 	}
-	if len(c.set.Workers) > 1 { // a single worker needs no job
-		c.after(joinWarnTime, noneJoined{})
+	// A single worker needs no job.
+	if len(c.set.Workers) > 1 {
+		c.out.after(joinWarnTime, noneJoined{})
 	}
 	for _, e := range c.start.early {
 		c.processEnded(e)
 	}
 }
 
+// startOver ends a start that has failed or was given up.
+func (c *core) startOver() bool {
+	if !c.start.bad() {
+		return false
+	}
+	c.failStart(nil)
+	return true
+}
+
 // abort ends the start: pending connections and process starts are cancelled, and their errors say
-// what they waited for.
+// what they waited for. The last of their answers ends the start; where none is pending it ends here.
 func (c *core) abort(why error) {
 	if c.start.aborted != nil {
 		return
 	}
 	c.start.aborted = why
-	for _, id := range sortedKeys(c.connections) {
-		c.do(cancelCall{id, why.Error()})
-	}
-	for _, process := range sortedKeys(c.launching) {
-		c.do(cancelStart{process, why.Error()})
-	}
-	if len(c.connections) > 0 || len(c.launching) > 0 {
-		return
-	}
-	if n := c.start.scheduler; n != nil {
+	c.machines.cancel(why.Error())
+	c.runner.cancelStarts(why.Error())
+	n := c.start.scheduler
+	switch {
+	case len(c.machines.calls) > 0 || len(c.procs.launching) > 0:
+	case n != nil:
 		c.failStart(fmt.Errorf("launch: wait for the scheduler on %s to listen: %w", n.Host, why))
-		return
+	default:
+		c.failStart(nil)
 	}
-	c.failStart(nil)
 }
 
 // failStart ends the job before it has begun.
 func (c *core) failStart(err error) {
-	errs := append(c.start.errs, err)
-	for _, n := range c.nodes {
-		errs = append(errs, c.start.failed[n.process])
-	}
-	c.start.err = errors.Join(errs...)
-	if c.start.err == nil {
-		c.start.err = fmt.Errorf("launch: %w", c.start.aborted)
-	}
+	c.start.fail(c.procs.nodes, err)
 	c.close()
 }

@@ -1,54 +1,59 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
-	"net"
 	"time"
 
-	"github.com/paragon-train/paragon/internal/member/control"
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// startScheduler starts the scheduler, which everybody else is told of.
+// schedulerAgain starts a scheduler in the place of one that ended. It is a timer, and the goal of a
+// connection to its host.
+type schedulerAgain struct{ old, new *Node }
+
+// startScheduler starts the first scheduler, which everybody else is told of.
 func (c *core) startScheduler() {
 	c.start.attempt++
-	c.start.scheduler = c.nodes[0]
-	c.startNode(c.nodes[0])
+	c.start.scheduler = c.procs.nodes[0]
+	c.runner.start(c.procs.nodes[0])
 }
 
 // schedulerListens takes the first line of a scheduler's report: it listens on a free port itself,
 // so no other process can take the port in between, and two jobs never meet.
 func (c *core) schedulerListens(e listening) {
-	n := c.find(e.process)
+	n := c.procs.find(e.process)
 	if n == nil || n.Role != roleScheduler {
 		return
 	}
-	host, port, err := net.SplitHostPort(e.line)
 	if c.stage != starting {
-		switch {
-		case c.stage > running:
-		case err != nil || port != c.port:
-			c.error(fmt.Sprintf("launch: scheduler on %s reported %q, want port %s as before", n.Host, e.line, c.port))
-		default:
-			c.reportAnew()
-			c.heard = c.now
-			c.info(fmt.Sprintf("scheduler on %s listens again at %s", n.Host, e.line), joblog.SchedulerAgain.With("node_host", n.host.Name, "address", e.line))
-		}
+		c.schedulerListensAgain(n, e.line)
 		return
 	}
 	if n != c.start.scheduler {
 		return
 	}
 	c.start.scheduler = nil
-	if err != nil || port == "0" {
-		c.failStart(fmt.Errorf("launch: scheduler on %s reported %q, want its host:port", n.Host, e.line))
+	if err := c.scheduler.listens(n, e.line, c.set.HostIP); err != nil {
+		c.failStart(err)
 		return
 	}
-	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() && c.set.HostIP == "" {
-		c.address = host
+	c.out.do(announce{c.scheduler.address, c.scheduler.port})
+}
+
+// schedulerListensAgain takes the first line of a scheduler that was started in the place of
+// another one.
+func (c *core) schedulerListensAgain(n *Node, line string) {
+	if c.stage > running {
+		return
 	}
-	c.port = port
-	c.do(announce{c.address, c.port})
+	if err := c.scheduler.listensAgain(n, line); err != nil {
+		c.out.error(err.Error())
+		return
+	}
+	c.exchange.anew()
+	c.scheduler.heard = c.out.now
+	c.out.info(fmt.Sprintf("scheduler on %s listens again at %s", n.Host, line), joblog.SchedulerAgain.With("node_host", n.host.Name, "address", line))
 }
 
 // endedAtStart takes the end of a process before all are started. A scheduler that is killed before
@@ -61,89 +66,111 @@ func (c *core) endedAtStart(n *Node, e ended) {
 	}
 	n.finish(e)
 	c.start.scheduler = nil
-	if c.start.aborted != nil || !c.set.State || c.start.attempt > maxRestarts || n.machine.lost || n.Exit.Signal == 0 {
+	if c.start.aborted != nil || c.set.State == "" || c.start.attempt > maxRestarts || n.machine.lost || n.Exit.Signal == 0 {
 		c.failStart(fmt.Errorf("launch: scheduler on %s ended before it listened: %s", n.Host, n.Exit))
 		return
 	}
-	n.fate = fate{code: control.FateRestarted}
-	c.warn(fmt.Sprintf("scheduler on %s ended before it listened: %s; starting it again", n.Host, n.Exit),
-		joblog.SchedulerLost.Of(n.logged(), "reason", n.Exit.String()))
-	again := c.newNode(c.ownNumber(), roleScheduler, 0, n.host)
+	again := c.runner.another(n, fmt.Sprintf("ended before it listened: %s; starting it again", n.Exit))
 	again.machine = n.machine
-	c.nodes = append(c.nodes, n)
-	c.nodes[0] = again // the first one is the scheduler that the others are told of
-	c.reported = nil
+	c.procs.nodes = append(c.procs.nodes, n)
+	// The first one is the scheduler that the others are told of.
+	c.procs.nodes[0] = again
+	c.ending.reported = nil
 	if c.start.attempt > 1 {
-		c.after(backOff(c.start.attempt-1)/4, schedulerRestart{})
+		c.out.after(backOff(c.start.attempt-1)/4, schedulerRestart{})
 	} else {
 		c.startScheduler()
 	}
 }
 
-// schedulerRestart starts a scheduler that never listened again.
-type schedulerRestart struct{}
-
-func (schedulerRestart) run(c *core) { c.startScheduler() }
-
-// restartScheduler starts the scheduler again, on the same address and with what it has kept.
+// restartScheduler starts the scheduler again, on the same address and with what it has kept, unless
+// it ended too often.
 func (c *core) restartScheduler(n *Node) bool {
-	if c.restarts++; n.Exit.Elapsed >= longLife {
-		c.restarts = 1
-	}
-	if c.restarts > maxRestarts {
+	wait, ok := c.scheduler.again(n.Exit)
+	if !ok {
 		return false
 	}
-	wait := time.Duration(0) // at once, and later where that did not help
-	if c.restarts > 1 {
-		wait = backOff(c.restarts-1) / 4
-	}
-	n.fate = fate{code: control.FateRestarted}
-	c.warn(fmt.Sprintf("scheduler on %s ended: %s; starting it again; training continues meanwhile", n.Host, n.Exit),
-		joblog.SchedulerLost.Of(n.logged(), "reason", n.Exit.String()))
-	again := c.newNode(c.ownNumber(), roleScheduler, 0, n.host)
-	if c.restarting = again; wait == 0 {
-		schedulerAgain{n, again}.run(c)
+	again := schedulerAgain{n, c.runner.another(n, fmt.Sprintf("ended: %s; starting it again; training continues meanwhile", n.Exit))}
+	if wait == 0 {
+		c.runner.restart(again)
 	} else {
-		c.after(wait, schedulerAgain{n, again})
+		c.out.after(wait, again)
 	}
 	return true
 }
 
-// schedulerAgain starts a scheduler in the place of one that ended.
-type schedulerAgain struct{ old, new *Node }
-
-func (s schedulerAgain) run(c *core) {
-	if !s.old.machine.lost {
-		s.new.machine = s.old.machine
-		c.startNode(s.new)
-		return
-	}
-	k := &connection{id: c.id(), key: c.machineKey(s.new), host: s.new.host, goal: s, old: s.old.machine}
-	c.connections[k.id] = k
-	c.do(connect{k.id, &k.host})
-}
-
-// connected goes on when the scheduler's host is connected again.
-func (s schedulerAgain) connected(c *core, m *machine, err error) {
-	if c.stage != running {
-		return
-	}
-	if err != nil {
+// schedulerConnected goes on when the scheduler's host is connected again.
+func (c *core) schedulerConnected(s schedulerAgain, m *machine, err error) {
+	switch {
+	case c.stage != running:
+	case err != nil:
 		s.new.machine = s.old.machine
 		c.schedulerNotStarted(s.new, err)
-		return
+	default:
+		s.new.machine = m
+		c.runner.start(s.new)
 	}
-	s.new.machine = m
-	c.startNode(s.new)
 }
 
-// schedulerNotStarted takes note of a scheduler that could not be started again.
+// schedulerNotStarted takes note of a scheduler that could not be started again. It counts as one
+// that was started and ended at once.
 func (c *core) schedulerNotStarted(n *Node, err error) {
 	if c.stage != running {
 		return
 	}
-	n.Exit.Code, n.Exit.Err, n.ended = 127, plainText(err), true
-	if c.nodes = append(c.nodes, n); !c.goesOn(n) {
+	n.neverRan(err)
+	if c.procs.nodes = append(c.procs.nodes, n); !c.goesOn(n) {
 		c.failed(n)
+	}
+}
+
+// schedulerReports takes what a scheduler reports behind its first line. Reports may repeat what the
+// one before it has said. Only the present one can say why the job failed: the pipe of one that was
+// killed may still have a line.
+func (c *core) schedulerReports(e reported) {
+	c.scheduler.heard = c.out.now
+	switch {
+	case e.Present != nil:
+		c.present.nodes[*e.Present] = true
+		c.endUnjoined()
+	case e.Absent != nil:
+		delete(c.present.nodes, *e.Absent)
+		c.endUnjoined()
+	case e.Running:
+		c.completed()
+	case e.Adaptation != nil:
+		c.history.adaptation = e.Adaptation
+	case e.Metrics != "":
+		if addr := c.scheduler.serves(e.Metrics); addr != "" {
+			c.out.info("metrics for Prometheus: http://" + addr + "/metrics")
+		}
+	// Someone else may have asked for it.
+	case e.Stopping != nil:
+		if !c.checkpoint.requested() {
+			c.checkpoint.asked = true
+			c.stopWithCheckpoint(e.Stopping.Reason, cmp.Or(time.Duration(e.Stopping.LimitMillis)*time.Millisecond, c.set.CheckpointTime))
+		}
+	case e.Stopped != nil:
+		c.checkpoint.stopped = e.Stopped
+	case e.Failed != nil:
+		if n := c.procs.scheduler(); c.ending.reported == nil && n != nil && n.process == e.process {
+			c.ending.reported = e.Failed
+		}
+	}
+}
+
+// completed takes note that the job is complete. From then on it may change, and what was asked of it
+// before can be carried out.
+func (c *core) completed() {
+	if c.present.complete {
+		return
+	}
+	c.present.complete = true
+	c.done = c.set.Changes() && c.stage > starting && c.procs.schedulerDone()
+	if c.stage == running {
+		if c.set.Changes() {
+			c.follow()
+		}
+		c.askCheckpoint()
 	}
 }

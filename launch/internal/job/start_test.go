@@ -60,7 +60,7 @@ func (m *silent) Start(ctx context.Context, spec process.Spec, out process.Outpu
 func TestHostThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{
-			Workers: []hosts.Host{{Name: "d1"}, {Name: "d2"}}, Command: []string{"train"}, StartTimeout: time.Minute,
+			Places: Places{Workers: []hosts.Host{{Name: "d1"}, {Name: "d2"}}}, Command: []string{"train"}, Times: Times{StartTimeout: time.Minute},
 			Dial: func(ctx context.Context, h hosts.Host) (Machine, error) {
 				if h.Name == "d1" {
 					return nil, errors.New("host d1: connection refused")
@@ -102,11 +102,11 @@ func TestSchedulerAddressIsOneThatAllReach(t *testing.T) {
 }
 
 func TestHostOnLoopbackAmongOthersIsRefused(t *testing.T) {
-	c := &core{nodes: []*Node{
+	nodes := []*Node{
 		{Host: "localhost", machine: &machine{address: "127.0.0.1", launcher: "127.0.0.1"}},
 		{Host: "d2", machine: &machine{address: "10.0.0.2", launcher: "10.0.0.1"}},
-	}}
-	if err := c.checkAddresses(); err == nil || !strings.Contains(err.Error(), "host localhost has a loopback address, which d2 cannot reach") {
+	}
+	if err := checkAddresses(nodes); err == nil || !strings.Contains(err.Error(), "host localhost has a loopback address, which d2 cannot reach") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -33,30 +33,32 @@ func sentences(files *hostworker.Files, nodes []*Node) string {
 	return b.String()
 }
 
-// startTable shows who runs where.
-func startTable(c *core) string {
+// startTable shows who runs where. Schedulers that were started in vain have rows, too.
+func startTable(job string, a showStart) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "job %s: scheduler at %s:%s\n", c.set.ID, c.address, c.port)
+	fmt.Fprintf(&b, "job %s: scheduler at %s:%s\n", job, a.address, a.port)
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ROLE\tRANK\tHOST\tPID")
-	for _, n := range c.nodes {
+	for _, n := range a.nodes {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", n.Role, rankText(n), n.Host, n.PID)
 	}
 	t.Flush()
 	return b.String()
 }
 
-// endTable shows how each process ended.
-func endTable(c *core) string {
+// endTable shows how each process ended, and what became of those that ended while the job went on.
+// What their exit code cannot say is added: who asked for it, or that nobody missed them.
+func endTable(r *Result) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "ROLE\tRANK\tHOST\tPID\tENDED\tTIME\tLAST LINE")
-	for _, n := range c.nodes {
+	for _, n := range r.Nodes {
 		ended := n.Exit.String()
 		switch {
 		case n.asked():
 			ended += ", " + outside
-		case n.fate.code == control.FateUnneeded: // how is of no interest
+		// How is of no interest.
+		case n.fate.code == control.FateUnneeded:
 			ended = n.fate.words(n)
 		case n.fate.code != "":
 			ended += ", " + n.fate.words(n)
@@ -66,8 +68,10 @@ func endTable(c *core) string {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\n", n.Role, rankText(n), n.Host, n.PID, ended, elapsed(n.Exit.Elapsed), cut(n.Last, 60))
 	}
 	t.Flush()
-	b.WriteString(c.forgottenText())
-	// tabwriter pads the last column of rows with an empty last line
+	if r.processesLeftOut > 0 {
+		fmt.Fprintf(&b, "%d earlier processes that ended are not shown\n", r.processesLeftOut)
+	}
+	// tabwriter pads the last column of rows with an empty last line.
 	lines := strings.Split(b.String(), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " ")

@@ -9,14 +9,22 @@ import (
 // A Watcher is told what becomes of a job and of its processes, as the launcher sees it. One method
 // is called after the other; none may block.
 type Watcher interface {
-	Begun(job string)                               // the job is being started, for the first time or, as a new job, again
-	ProcessStarted(n joblog.Node, pid int)          // scheduler, server, worker, or a preparation of a host
-	ProcessRegistered(process uint32)               // at the scheduler, while the job is forming
-	ProcessJoined(process uint32)                   // the scheduler, which listens
-	Complete()                                      // all processes have joined: the job runs
-	ProcessEnded(process uint32, exit process.Exit) // also one that never joined
-	Over(r *control.Result)                         // the job that has Begun has ended
-	Again()                                         // it will be started again
+	// Begun says that the job is being started, for the first time or, as a new job, again.
+	Begun(job string)
+	// ProcessStarted says that a scheduler, server, worker, or a preparation of a host runs.
+	ProcessStarted(n joblog.Node, pid int)
+	// ProcessRegistered says that a node is at the scheduler, while the job is forming.
+	ProcessRegistered(process uint32)
+	// ProcessJoined says that the scheduler listens.
+	ProcessJoined(process uint32)
+	// Complete says that all processes have joined: the job runs.
+	Complete()
+	// ProcessEnded says that a process has ended, whether or not it had joined.
+	ProcessEnded(process uint32, exit process.Exit)
+	// Over says that the job that has Begun has ended.
+	Over(r *control.Result)
+	// Again says that the job will be started again.
+	Again()
 }
 
 // nobody watches.

@@ -34,14 +34,14 @@ func (p *planner) place(found method.Hosts) (job.Config, error) {
 		return job.Config{}, fmt.Errorf("launch: %w", err)
 	}
 	return job.Config{
-		Workers: place.Workers, Hosts: found.Workers, Servers: place.Servers, ServerHosts: found.Servers, SchedulerHost: o.SchedulerHost,
+		Places:  job.Places{Workers: place.Workers, Hosts: found.Workers, Servers: place.Servers, ServerHosts: found.Servers, SchedulerHost: o.SchedulerHost},
 		Command: o.Command, Role: []string{"role"},
 		Env: o.Env.All, ServerEnv: o.Env.Servers, WorkerEnv: o.Env.Workers, GPUs: o.GPUs,
 		Dir:           p.method.Dir(),
 		Local:         func(ctx context.Context) (job.Machine, error) { return p.here.Dial(ctx, hosts.Local) },
 		MetricsListen: o.Observed.MetricsListen, ResumeAsked: o.Env.Resumes(os.Getenv), ResumeCommand: options.ResumeCommand(os.Args),
 		HostIP: o.Network.HostIP, Interface: o.Network.Name, TLS: o.Network.TLS,
-		StartTimeout: o.Times.Start, StopTimeout: o.Times.Stop, CheckpointTime: o.Times.Checkpoint,
+		Times:   job.Times{StartTimeout: o.Times.Start, StopTimeout: o.Times.Stop, CheckpointTime: o.Times.Checkpoint},
 		Elastic: o.Elastic,
 	}, nil
 }

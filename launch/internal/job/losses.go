@@ -1,0 +1,128 @@
+package job
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/member/control"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
+)
+
+const (
+	// verdictTold is how long the scheduler may be silent before people are told that the job
+	// waits for it. A scheduler that runs answers the watch sooner than that, though nothing has
+	// changed.
+	verdictTold = 20 * time.Second
+	// verdictTime is how long the scheduler may be silent when it alone keeps the job from ending.
+	verdictTime = time.Minute
+)
+
+// A verdictWait is the timer that bounds how long a job without workers waits for a scheduler that
+// runs and does not answer.
+type verdictWait struct{ told bool }
+
+func isVerdictWait(what event) bool {
+	_, is := what.(verdictWait)
+	return is
+}
+
+// tell tells once that the job waits.
+func (v verdictWait) tell(out *output, s *Node, silent time.Duration) {
+	if !v.told {
+		out.warn(fmt.Sprintf("no worker is left, and the scheduler on %s does not say whether the job goes on: it has not answered for %s; the job ends if it stays silent for %s",
+			s.Host, silent.Round(time.Second), verdictTime), joblog.JobStopping.With())
+	}
+}
+
+// await takes note of a worker or a server whose end the scheduler is to judge.
+func (n *Node) await(out *output) {
+	n.awaited = true
+	if !out.timers.any(isVerdictWait) {
+		out.after(verdictTold, verdictWait{})
+	}
+}
+
+// silentSince is since when the scheduler has not answered: since it was heard last, since it was
+// started, or since the last end that it is to judge.
+func (p *processes) silentSince(heard time.Time) time.Time {
+	since := heard
+	later := func(t time.Time) {
+		if t.After(since) {
+			since = t
+		}
+	}
+	later(p.scheduler().started)
+	for _, n := range p.nodes {
+		if n.awaited {
+			later(n.endedAt())
+		}
+	}
+	return since
+}
+
+// anyWorkerLeft reports whether a worker runs or is about to.
+func (p *processes) anyWorkerLeft() bool {
+	for _, n := range p.launching {
+		if n.Role == roleWorker {
+			return true
+		}
+	}
+	lives := func(n *Node) bool { return n.Role == roleWorker && !n.ended }
+	return p.any(lives) || slices.ContainsFunc(p.arrivals, lives)
+}
+
+// declaredLoss is the timer that tells of a process that the scheduler has declared lost: how it
+// ends says more, if it is ending.
+type declaredLoss struct {
+	node   *Node
+	reason string
+}
+
+// tellLost tells of a worker or a server that was lost, once. reason is the scheduler's. over says
+// that the job does not go on without it.
+func (n *Node) tellLost(out *output, reason string, over bool) {
+	if n.lossTold {
+		return
+	}
+	n.lossTold = true
+	why := reason
+	if n.ended && !n.Exit.OK() {
+		why = n.Exit.String()
+	}
+	verb, more, event := "was lost", "; the job goes on", joblog.WorkerLost
+	if over {
+		more = ""
+	}
+	switch {
+	case n.Role == roleServer:
+		more, event = "; the job goes on with the backups of its shards", joblog.ServerLost
+	// Whoever sent the signal wants no replacement, and the others may be about to end, too.
+	case n.asked():
+		verb, more = "ended", ": it or another worker "+outside
+	case n.failedItself():
+		verb = "failed"
+	}
+	out.warn(fmt.Sprintf("%s on %s %s: %s%s", n.Name(), n.Host, verb, why, more), event.Of(n.logged(), "reason", why))
+}
+
+// tellRestarted tells of a process that ended before the job was complete, and of the one that is
+// wanted in its place.
+func (n *Node) tellRestarted(out *output, by control.WantedProcess, attempts int) {
+	out.warn(fmt.Sprintf("%s on %s ended before the job was complete: %s; starting it again in %s (attempt %d of %d)", n.Name(), n.Host, n.Exit, by.Delay(), by.Attempt, attempts),
+		joblog.ProcessRestarting.Of(n.logged(), "attempt", by.Attempt, "wait", by.Delay()))
+}
+
+// tellUnjoined tells of a process that ended before it had joined the running job.
+func (n *Node) tellUnjoined(out *output) {
+	text := fmt.Sprintf("%s on %s ended before it had joined: ", n.Name(), n.Host)
+	switch {
+	case n.Role == roleWorker && n.Exit.Final():
+		text += fmt.Sprintf("exit %d: %s; no restart can mend this, so it is not started again", n.Exit.Code, causeOf(n.Exit).Text)
+	case n.Role == roleWorker && n.Exit.Signal == 0 && n.Exit.Err == "" && !n.asked():
+		text += fmt.Sprintf("%s; a worker that joins a running job has to call Ready of its store (kvstore.Elastic) before it takes part, as worker.Fit does", n.Exit)
+	default:
+		text += n.Exit.String()
+	}
+	out.warn(text, joblog.ProcessUnjoined.Of(n.logged(), "exit", n.Exit.String()))
+}
