@@ -99,15 +99,6 @@ func (p *proc) PID() int {
 	return 100 + rank
 }
 
-// process is the number that launch gave it.
-func (p *proc) process() uint32 {
-	n, err := strconv.ParseUint(p.env["PARAGON_PROCESS"], 10, 32)
-	if err != nil {
-		panic(err)
-	}
-	return uint32(n)
-}
-
 func (p *proc) Done() <-chan struct{} { return p.done }
 func (p *proc) Exit() process.Exit    { <-p.done; return p.exit }
 

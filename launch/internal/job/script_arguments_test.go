@@ -1,7 +1,6 @@
 package job
 
 import (
-	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -36,14 +35,6 @@ func (a arguments) err() error {
 		return nil
 	}
 	return errors.New(a["error"])
-}
-
-func (a arguments) json(into any) {
-	if a["json"] != "" {
-		if err := json.Unmarshal([]byte(a["json"]), into); err != nil {
-			panic(err)
-		}
-	}
 }
 
 func (a arguments) hosts(name string) (list []hosts.Host) {
