@@ -22,8 +22,6 @@ type exchange struct {
 	reporting bool
 	// reports counts them.
 	reports uint64
-	// last is the highest number of a process before the first report.
-	last uint32
 }
 
 // Timers of the watch: the next look, and when it is told that there is none.
@@ -83,12 +81,10 @@ func (x *exchange) due() bool { return x.begun && x.out.changed && !x.reporting 
 
 // report reports what is observed. With a limit it is the last report: usually the scheduler knows,
 // and may have ended with the job, so no answer is wanted.
-func (x *exchange) report(o *control.Observed, want *wantedState, last uint32, limit time.Duration) {
+func (x *exchange) report(o *control.Observed, want *wantedState, limit time.Duration) {
 	x.out.changed = false
-	if x.reports++; x.reports == 1 {
-		x.last = last
-	}
-	o.Number, o.Revision, o.Last = x.reports, want.revision, x.last
+	x.reports++
+	o.Number, o.Revision = x.reports, want.revision
 	q := control.Request{Op: control.OpReport, Observed: o}
 	if limit > 0 {
 		x.out.do(ask{0, q, limit})

@@ -25,7 +25,7 @@ func (c *core) follow() {
 		c.exchange.follow()
 	}
 	if c.stage == running {
-		c.procs.reported = true
+		c.procs.reported = cmp.Or(c.procs.reported, c.procs.last)
 		c.exchange.begin(&c.want)
 	}
 }
@@ -190,8 +190,8 @@ func (c *core) report(limit time.Duration) {
 	if s := c.procs.scheduler(); s != nil && !s.ended {
 		at = s.machine
 	}
-	o := &control.Observed{Processes: c.procs.observed(c.out.now, &c.want), Hosts: c.machines.observed(&c.set, at)}
-	c.exchange.report(o, &c.want, c.procs.last, limit)
+	o := &control.Observed{Last: c.procs.reported, Processes: c.procs.observed(c.out.now, &c.want), Hosts: c.machines.observed(&c.set, at)}
+	c.exchange.report(o, &c.want, limit)
 }
 
 // noticed takes a notice of an agent. The scheduler decides what leaves the host. Providers repeat

@@ -42,15 +42,16 @@ type processes struct {
 
 	// last is the highest number that the launcher has given.
 	last uint32
-	// reported says that the scheduler is told of processes, and numbers those that it wants.
-	reported bool
+	// reported is the highest number when the scheduler was first told of processes: it numbers
+	// those that it wants from there on; 0: it has not been told.
+	reported uint32
 	// forgotten is how many processes ended long ago and are no longer in nodes.
 	forgotten int
 }
 
 // number is a new number for a process of the launcher.
 func (p *processes) number() uint32 {
-	if p.reported {
+	if p.reported > 0 {
 		p.last = max(p.last, ownNumbers)
 	}
 	p.last++

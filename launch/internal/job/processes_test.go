@@ -9,13 +9,25 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// Once the scheduler numbers processes the launcher's own numbers are far above.
-func TestNumbersOfTheLauncherStayApart(t *testing.T) {
-	p := processes{last: 4}
-	got := []uint32{p.number()}
-	p.reported = true
-	if got = append(got, p.number(), p.number()); !slices.Equal(got, []uint32{5, ownNumbers + 1, ownNumbers + 2}) {
-		t.Errorf("got %d", got)
+// The scheduler numbers processes from the last one on that the job began with, also where the
+// launcher has given numbers of its own before the first report: those are far above.
+func TestNumbersOfTheLauncherAreNotTheSchedulers(t *testing.T) {
+	s := &script{}
+	for _, line := range []string{"new workers=1 hosts=d1 elastic=1 rejoin=1 state=1", "connected", "connected", "address ip=10.0.0.9", "started process=1",
+		"listens process=1 at=10.0.0.9:4711", "announced", "notice machine=2", "started process=2", "ended process=1 signal=9"} {
+		s.do(t, line)
+	}
+	var reports []uint32
+	for _, a := range s.core.step(started{3, 103}, s.now) {
+		if x, ok := a.(ask); ok && x.Op == control.OpReport {
+			reports = append(reports, x.Observed.Last)
+		}
+	}
+	if !slices.Equal(reports, []uint32{3}) {
+		t.Errorf("the scheduler is told of the last numbers %d, want 3", reports)
+	}
+	if n := s.core.procs.scheduler(); n.process != ownNumbers+1 {
+		t.Errorf("the scheduler that is started again has the number %d, want %d", n.process, ownNumbers+1)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestTheWatchIsNoWork(t *testing.T) {
 		t.Fatal("no first report is due")
 	}
 	first := &control.Observed{}
-	x.report(first, &want, 5, 0)
+	x.report(first, &want, 0)
 	wantDid(t, o, "first report", "ask 2: report")
 	if o.changed = true; x.due() || r.busy() {
 		t.Errorf("a second report is due %t, busy %t; want neither while the first is under way", x.due(), r.busy())
@@ -62,9 +62,9 @@ func TestTheWatchIsNoWork(t *testing.T) {
 		t.Error("no report is due to another scheduler")
 	}
 	second := &control.Observed{}
-	x.report(second, &want, 9, time.Second)
+	x.report(second, &want, time.Second)
 	wantDid(t, o, "last report", "ask 0: report")
-	if first.Number != 1 || second.Number != 2 || first.Last != 5 || second.Last != 5 || second.Revision != 7 {
+	if first.Number != 1 || second.Number != 2 || second.Revision != 7 {
 		t.Errorf("got %+v and %+v", first, second)
 	}
 }

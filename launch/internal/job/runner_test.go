@@ -27,7 +27,7 @@ func newRunnerKit(prepare bool) *runnerKit {
 		k.set.PrepareData = []string{"fetch"}
 	}
 	k.procs.launching = make(map[uint32]*Node)
-	k.procs.last, k.procs.reported = 3, true
+	k.procs.last, k.procs.reported = 3, 3
 	k.hosts = newMachines(&k.out, true)
 	k.reaper = reaper{&k.out, &k.procs, k.set.StopTimeout}
 	k.runner = runner{set: &k.set, out: &k.out, procs: &k.procs, machines: &k.hosts, want: &k.want, scheduler: &endpoint{}, reaper: &k.reaper,
