@@ -224,12 +224,15 @@ func (h *Handle) normGraph(n Norm) (*graph, error) {
 	d := b.begin(normForwardDescriptor)
 	b.enum(d, attrNormFwdMode, typeNormMode, normBatch)
 	b.enum(d, attrNormFwdPhase, typeNormPhase, normPhaseTraining)
-	b.link(d, attrNormFwdX, x)
-	b.link(d, attrNormFwdMean, mean)
-	b.link(d, attrNormFwdInvVariance, invstd)
-	b.link(d, attrNormFwdScale, scale)
-	b.link(d, attrNormFwdBias, bias)
-	b.link(d, attrNormFwdEpsilon, epsilon)
+	for _, l := range []struct {
+		a attribute
+		t descriptor
+	}{
+		{attrNormFwdX, x}, {attrNormFwdMean, mean}, {attrNormFwdInvVariance, invstd},
+		{attrNormFwdScale, scale}, {attrNormFwdBias, bias}, {attrNormFwdEpsilon, epsilon},
+	} {
+		b.link(d, l.a, l.t)
+	}
 	if n.Running {
 		running.link(b, d)
 	}

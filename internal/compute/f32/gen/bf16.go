@@ -66,6 +66,7 @@ func evex(prefix, opcode int, src2, src1, dst reg.Register) {
 
 func number(r reg.Register) int { return int(reg.ToPhysical(r).PhysicalIndex()) }
 
+// bf16 writes tiles that multiply pairs of bfloat16, and what makes pairs of rows.
 func bf16() {
 	for _, rows := range []int{12, 8, 4} {
 		gather(avx512bf16, rows)

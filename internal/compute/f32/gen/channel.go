@@ -6,6 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// channels writes the passes of batch normalisation over channels last, for both instruction sets.
 func channels() {
 	for _, s := range []isa{avx512, avx2} {
 		channelPasses(s)
@@ -73,6 +74,9 @@ func inRow(p reg.GPVirtual, bytes int) Mem {
 
 func gp(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
+// channelSums writes the sums of numbers and of squares for each channel, for the statistics of a
+// batch normalisation. Around a center near the mean the squares are small, so that float32 holds
+// the variance; see ChannelSumsAround. Sums stay in registers over all rows of some channels.
 func channelSums(s isa, around bool) {
 	name, params := "channelSums", "func(sum, sumSq *float32, x *"+s.element()+", n, rows, stride int)"
 	if around {
@@ -116,6 +120,9 @@ func channelSums(s isa, around bool) {
 	end()
 }
 
+// channelGradSums writes Σ dy and Σ dy·(x−center) for each channel. Masked, dy counts only where
+// the result y of a ReLU is positive; a NaN in y or dy stays one, so that a step that went wrong
+// shows.
 func channelGradSums(s isa, masked bool) {
 	name, params := "channelGradSums", "func(sumDy, sumDyX *float32, dy, x *"+s.element()+", center *float32, n, rows, stride int)"
 	if masked {
@@ -181,6 +188,8 @@ func (s isa) channelLoop(body func(i, j reg.GPVirtual)) {
 	JLT(LabelRef("row"))
 }
 
+// scaleShift writes y = x·scale + shift for each channel, plus res where there is one, and max(y,
+// 0) with relu. The order of the operands of the maximum lets a NaN through.
 func scaleShift(s isa, res, relu bool) {
 	name, params := "scaleShift", "func(y, x *"+s.element()+", scale, shift *float32, n, c int)"
 	if res {
@@ -213,6 +222,8 @@ func scaleShift(s isa, res, relu bool) {
 	end()
 }
 
+// normGrad writes dx = dy·p + x·q + r for each channel: the gradient of a normalisation once its
+// sums are known. Masked, dy counts as in channelGradSums.
 func normGrad(s isa, masked bool) {
 	name, params := "normGrad", "func(dx, dy, x *"+s.element()+", p, q, r *float32, n, c int)"
 	if masked {

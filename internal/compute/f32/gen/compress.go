@@ -52,6 +52,8 @@ func codeLoop(code reg.GPVirtual, codeBytes int, body func(i reg.GPVirtual)) {
 	JLT(LabelRef("loop"))
 }
 
+// encode2Bit writes two-bit codes: a sum of residual and gradient becomes +t, −t or 0, and what is
+// left stays in residual. Codes are packed from the masks of both comparisons.
 func encode2Bit(s isa) {
 	s.text("encode2Bit", "func(code *byte, residual, grad *float32, t float32, n int)", "is Encode2Bit; n is a multiple of 16, not 0.")
 	code, residual, grad, t := gp("code"), load("residual", 4), load("grad", 4), s.broadcast("t")
@@ -86,6 +88,8 @@ func encode2Bit(s isa) {
 	end()
 }
 
+// encode1Bit writes one-bit codes: a sum of residual and gradient of more than t becomes +1, any
+// other −1, and what is left stays in residual.
 func encode1Bit(s isa, turn Mem) {
 	s.text("encode1Bit", "func(code *byte, residual, grad *float32, t float32, n int)", "is Encode1Bit; n is a multiple of 16, not 0.")
 	code, residual, grad, t := gp("code"), load("residual", 4), load("grad", 4), s.broadcast("t")

@@ -23,6 +23,8 @@ func orLanes(v reg.VecVirtual) reg.GPVirtual {
 	return g
 }
 
+// encode2BitAVX2 is encode2Bit without mask registers: comparisons give vectors, whose sign bits
+// are gathered.
 func encode2BitAVX2() {
 	s := avx2
 	plus := dwords("plus2", func(i int) uint32 { return 3 << firstBit(i, 2) })
@@ -67,6 +69,7 @@ func encode2BitAVX2() {
 	end()
 }
 
+// encode1BitAVX2 is encode1Bit without mask registers.
 func encode1BitAVX2(turn Mem) {
 	s := avx2
 	s.text("encode1Bit", "func(code *byte, residual, grad *float32, t float32, n int)", "is Encode1Bit; n is a multiple of 16, not 0.")
@@ -90,6 +93,7 @@ func encode1BitAVX2(turn Mem) {
 	end()
 }
 
+// decode2BitAVX2 shifts each element's code to the top and chooses by it.
 func decode2BitAVX2(shifts Mem) {
 	s := avx2
 	nothing := dwords("nothing", func(i int) uint32 { return 0x80000000 })
@@ -103,6 +107,7 @@ func decode2BitAVX2(shifts Mem) {
 	addSaid(s, 2, shifts, table)
 }
 
+// decode1BitAVX2 is decode2BitAVX2 for one bit.
 func decode1BitAVX2(shifts Mem) {
 	s := avx2
 	says := dwords("plusMinus", func(i int) uint32 { return []uint32{0xbf800000, 0x3f800000}[i%2] })

@@ -6,6 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// halves writes the conversions between float32 and 16 bits. bfloat16 is the upper half of a
+// float32, so that it is widened by a shift.
 func halves() {
 	for _, s := range []isa{avx512, avx2} {
 		s.text("toFloat16", "func(dst *uint16, x *float32, n int)", "rounds to binary16, to nearest even.")
@@ -39,6 +41,7 @@ func halves() {
 	}
 }
 
+// constant is a vector of one number of 32 bits.
 func (s isa) constant(value uint32) reg.VecVirtual {
 	g, x, v := GP32(), XMM(), s.vec()
 	MOVL(U32(value), g)

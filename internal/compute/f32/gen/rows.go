@@ -36,6 +36,9 @@ type walk struct {
 	src, dst, from, to reg.GPVirtual
 }
 
+// walkRows writes a loop over n rows: it copies, or with add adds, a row of src to one of dst. Row
+// numbers are read ahead of their use and their rows asked for, since rows of a large table are
+// nowhere near.
 func walkRows(name, signature, doc string, arrays func(w *walk), add bool) {
 	TEXT(name, NOSPLIT, signature)
 	Doc(name + " " + doc)
@@ -105,6 +108,8 @@ func walkRows(name, signature, doc string, arrays func(w *walk), add bool) {
 	end()
 }
 
+// rowOf sets p to where a row begins: by its number if the array has row numbers, else where the
+// array has come to.
 func rowOf(p, base, at, i reg.GPVirtual, bytes reg.Register) {
 	if at == nil {
 		MOVQ(base, p)

@@ -14,6 +14,8 @@ const (
 	squareBlock = 256
 )
 
+// squareSums writes the loops that measure sums of squares, for the noise of gradients, on the way
+// of what is computed anyway.
 func squareSums() {
 	for _, s := range []isa{avx512, avx2} {
 		squaresPlain(s)
@@ -34,6 +36,7 @@ func (s isa) partialSums(sums reg.GPVirtual, n int) []reg.VecVirtual {
 	return acc
 }
 
+// storeSums stores what partialSums loaded.
 func (s isa) storeSums(sums reg.GPVirtual, acc []reg.VecVirtual) {
 	for j := range acc {
 		VMOVUPD(acc[j], Mem{Base: sums, Disp: j * s.bytes()})
@@ -170,6 +173,8 @@ func addSquare(x, sum reg.VecVirtual) {
 	VADDPS(x, sum, sum)
 }
 
+// squaresOver writes the sums of squares of numbers over their divisors √v·root + ε, as
+// preconditioned gradients have them.
 func squaresOver(s isa) {
 	s.text("squaresOver", "func(sums *float64, x, v *float32, root, epsilon float32, n int)",
 		"adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 256, not 0.")

@@ -17,6 +17,8 @@ const (
 	transDst, transSrc, transSrcMask, transDstMask, transM, transAhead, transSrcRow, transDstRow = 0, 24, 48, 56, 64, 72, 80, 208
 )
 
+// tiles writes the products of tiles, for all heights that have registers enough, and the moves
+// that prepare their operands.
 func tiles() {
 	for _, rows := range []int{12, 8, 4} {
 		gather(avx512, rows)
@@ -100,6 +102,8 @@ type gatherWriter struct {
 	k1, k2 reg.OpmaskVirtual
 }
 
+// newGatherWriter takes the registers that a gather of so many rows keeps: two sums for each row,
+// and what is loaded for all of them.
 func newGatherWriter(s isa, rows int) *gatherWriter {
 	local := AllocLocal(16)
 	g := &gatherWriter{s: s, segPtr: local, segLeft: local.Offset(8), row: make([]reg.GPVirtual, rows), acc: make([][2]reg.Register, rows)}

@@ -62,12 +62,14 @@ func (s isa) coefficientsIn(registers int, used ...int) coefficients {
 	return c
 }
 
+// broadcast loads a coefficient into all lanes.
 func (c coefficients) broadcast(i int) reg.VecVirtual {
 	v := c.vec()
 	VBROADCASTSS(Mem{Base: c.base, Disp: 4 * i}, v)
 	return v
 }
 
+// get is a coefficient: from its register, or loaded anew if there was none left.
 func (c coefficients) get(i int) reg.VecVirtual {
 	if v, ok := c.held[i]; ok {
 		return v
@@ -133,6 +135,7 @@ func (c coefficients) bounded(h reg.VecVirtual) reg.VecVirtual {
 	return h
 }
 
+// square is x·x.
 func square(s isa, x reg.VecVirtual) reg.VecVirtual {
 	v := s.vec()
 	VMULPS(x, x, v)
@@ -150,6 +153,8 @@ func every(step int, body func(i reg.GPVirtual)) {
 	JLT(LabelRef("loop"))
 }
 
+// updates writes the rules of package optim for both instruction sets. Each computes in the order
+// of the plain loops, so that all paths give the same bits.
 func updates() {
 	for _, s := range []isa{avx512, avx2} {
 		ascend(s)
@@ -193,8 +198,10 @@ func (s isa) rule(name, doc string, slots []string, used []int, body func(c coef
 	end()
 }
 
+// A place is where the vector of an array lies that the loop is at.
 type place = func(array string) Mem
 
+// ascend is w += η·g, for arrays that are updated by sums, with no state.
 func ascend(s isa) {
 	s.rule("ascend", "is Ascend; n is a multiple of the vector, not 0.", nil, []int{scale, clip, floor, shrink, rate},
 		func(c coefficients, at place, w reg.VecVirtual) {
@@ -202,6 +209,7 @@ func ascend(s isa) {
 		})
 }
 
+// sgd is w −= η·(g + λw).
 func sgd(s isa) {
 	s.rule("sgd", "is SGD; n is a multiple of the vector, not 0.", nil, []int{scale, clip, floor, shrink, rate, decay},
 		func(c coefficients, at place, w reg.VecVirtual) {
@@ -209,6 +217,8 @@ func sgd(s isa) {
 		})
 }
 
+// withMomentum is m = μm − η(g + λw), w += factor·m; Nesterov's looks ahead: w += factor·(μm − η(g
+// + λw)), with the new m.
 func withMomentum(s isa, isNesterov bool) {
 	name, doc := "momentum", "is Momentum"
 	if isNesterov {
@@ -229,6 +239,7 @@ func withMomentum(s isa, isNesterov bool) {
 		})
 }
 
+// adam is the rule that coefficients.adam has.
 func adam(s isa) {
 	s.rule("adam", "is Adam; n is a multiple of the vector, not 0.", []string{"mean", "variance"}, adamUses,
 		func(c coefficients, at place, w reg.VecVirtual) { c.adam(w, at("grad"), at("mean"), at("variance")) })
@@ -249,6 +260,8 @@ func (c coefficients) adam(w reg.VecVirtual, grad Op, mean, variance Mem) {
 	VSUBPS(u, w, w)
 }
 
+// adagrad is h += g², w −= η·g/(√h + ε). h is cut to the largest float32, so that it does not become
+// infinite.
 func adagrad(s isa) {
 	s.rule("adagrad", "is Adagrad; n is a multiple of the vector, not 0.", []string{"h"},
 		[]int{scale, clip, floor, shrink, decay, rate, epsilon, squarable, minusSquarable, largest},
@@ -264,6 +277,8 @@ func adagrad(s isa) {
 		})
 }
 
+// rmsprop is v = β₂v + (1−β₂)g², w −= η·g/(√v + ε). Centered, the square of the mean of g is taken
+// off v, which rounding may make negative: it is cut at 0. With momentum the step goes through m.
 func rmsprop(s isa, isCentered, hasMomentum bool) {
 	name, slots := "rmsprop", []string{"square"}
 	if isCentered {
@@ -298,6 +313,7 @@ func rmsprop(s isa, isCentered, hasMomentum bool) {
 		})
 }
 
+// ftrl is FTRL-Proximal (McMahan et al. 2013); see Update.FTRL for the formula.
 func ftrl(s isa) {
 	s.rule("ftrl", "is FTRL; n is a multiple of the vector, not 0.", []string{"z", "squares"},
 		[]int{scale, clip, floor, shrink, inverse, beta, decay, l1, minusL1, squarable, minusSquarable, largest},
@@ -367,6 +383,7 @@ func lamb(s isa, isSum bool) {
 	})
 }
 
+// squares writes sums of squares of gradients as rules see them: scaled and clipped.
 func squares(s isa) {
 	s.text("squares", "func(sums *float64, x, k *float32, n int)",
 		"adds the squares that Squares sums to 16 partial sums, by index mod 16; n is a multiple of 16, not 0.")

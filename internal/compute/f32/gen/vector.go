@@ -49,17 +49,21 @@ func (s isa) each(body func(i reg.GPVirtual, u int)) {
 	JLT(LabelRef("loop1"))
 }
 
+// text begins a function: its name has the instruction set's behind it, and doc goes on after the
+// name.
 func (s isa) text(name, signature, doc string) {
 	TEXT(name+s.name, NOSPLIT, signature)
 	Doc(name + s.name + " " + doc)
 	Pragma("noescape")
 }
 
+// end ends a function. Without VZEROUPPER code with older vector instructions is slow after it.
 func end() {
 	VZEROUPPER()
 	RET()
 }
 
+// broadcast is a vector of a float32 parameter.
 func (s isa) broadcast(name string) reg.VecVirtual {
 	v := s.vec()
 	x := Load(Param(name), XMM())
@@ -99,6 +103,7 @@ func (s isa) keeper() func(y Op, v reg.VecVirtual) {
 	}
 }
 
+// vectors writes the functions over one or two arrays.
 func vectors() {
 	for _, s := range []isa{avx512, avx2} {
 		binary(s, "add", "sets dst = a + b.", func(a, b Op, d reg.VecVirtual) { VADDPS(a, b, d) })
@@ -111,6 +116,7 @@ func vectors() {
 	maxWhichAVX2()
 }
 
+// binary writes dst = a op b, element by element. dst may be a or b.
 func binary(s isa, name, doc string, op func(a, b Op, d reg.VecVirtual)) {
 	s.text(name, "func(dst, a, b *float32, n int)", doc)
 	dst, a, b := load("dst", 4), load("a", 4), load("b", 4)
@@ -123,6 +129,7 @@ func binary(s isa, name, doc string, op func(a, b Op, d reg.VecVirtual)) {
 	end()
 }
 
+// scales writes dst += α·x and its kin.
 func scales(s isa) {
 	s.text("axpy", "func(dst *float32, alpha float32, x *float32, n int)", "sets dst += alpha·x.")
 	dst, x, alpha := load("dst", 4), load("x", 4), s.broadcast("alpha")
@@ -175,6 +182,9 @@ func (s isa) reduceTo(acc []reg.VecVirtual, op func(a, b, d Op)) {
 	Store(x, ReturnIndex(0))
 }
 
+// sums writes reductions to one number: Σ x, Σ x·y and the maximum. Each of unroll registers sums
+// every unroll-th vector, so that an addition does not wait for the one before it; the order of the
+// additions is fixed, and with it the result.
 func sums(s isa) {
 	accs := func() []reg.VecVirtual {
 		acc := make([]reg.VecVirtual, unroll)
@@ -213,6 +223,8 @@ func sums(s isa) {
 	end()
 }
 
+// maxWhich writes MaxWhich: where x is larger than out it takes its place, and which that of
+// chosen. A NaN is larger than all.
 func maxWhich() {
 	s := avx512
 	s.text("maxWhich", "func(out *float32, chosen *byte, x *float32, which byte, n int)", "is MaxWhich.")
@@ -270,6 +282,7 @@ func maxWhichAVX2() {
 	end()
 }
 
+// relus writes max(x, 0) and its gradient. Both leave a NaN, so that a step that went wrong shows.
 func relus(s isa) {
 	s.text("relu", "func(dst, x *float32, n int)", "sets dst = max(x, 0), and leaves a NaN.")
 	dst, x, zero := load("dst", 4), load("x", 4), s.vec()

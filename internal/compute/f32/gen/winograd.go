@@ -9,6 +9,8 @@ import (
 // Offsets of WinogradArgs in winograd.go of package f32.
 const winDst, winSrc, winCount, winAdd = 0, 288, 576, 584
 
+// winograd writes the transforms of both of Winograd's algorithms, all made of the same linear
+// combinations.
 func winograd() {
 	transforms(avx512, transformKinds)
 	transforms(avx512half, []transform{transformKinds[0], transformKinds[2]})

@@ -81,6 +81,9 @@ func put(s stream, x []vec) {
 	}
 }
 
+// channelSums writes the sums of numbers and of squares for each channel, for the statistics of a
+// batch normalisation. Around a center near the mean the squares are small, so that float32 holds
+// the variance; see ChannelSumsAround. Sums stay in registers over all rows of some channels.
 func channelSums(s isa, around bool) {
 	name, params := "channelSums", "func(sum, sumSq *float32, x *"+s.element()+", n, rows, stride int)"
 	if around {
@@ -113,6 +116,9 @@ func channelSums(s isa, around bool) {
 	end()
 }
 
+// channelGradSums writes Σ dy and Σ dy·(x−center) for each channel. Masked, dy counts only where
+// the result y of a ReLU is positive; a NaN in y or dy stays one, so that a step that went wrong
+// shows.
 func channelGradSums(s isa, masked bool) {
 	name, params := "channelGradSums", "func(sumDy, sumDyX *float32, dy, x *"+s.element()+", center *float32, n, rows, stride int)"
 	if masked {
@@ -176,6 +182,8 @@ func coefficients(names ...string) []stream {
 	return all
 }
 
+// scaleShift writes y = x·scale + shift for each channel, plus res where there is one, and max(y,
+// 0) with relu. The order of the operands of the maximum lets a NaN through.
 func scaleShift(s isa, res, relu bool) {
 	name, params := "scaleShift", "y, x"
 	if res {
@@ -209,6 +217,8 @@ func scaleShift(s isa, res, relu bool) {
 	end()
 }
 
+// normGrad writes dx = dy·p + x·q + r for each channel: the gradient of a normalisation once its
+// sums are known. Masked, dy counts as in channelGradSums.
 func normGrad(s isa, masked bool) {
 	name, params := "normGrad", "dx, dy, x"
 	if masked {

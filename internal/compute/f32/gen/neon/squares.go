@@ -207,6 +207,8 @@ func addSquare(x, by, counts, sum vec) {
 	fadd(sum, sum, x)
 }
 
+// squaresOver writes the sums of squares of numbers over their divisors √v·root + ε, as
+// preconditioned gradients have them.
 func squaresOver() {
 	text("squaresOverNEON", "func(sums *float64, x, v *float32, root, epsilon float32, n int)",
 		"adds the squares of x over its divisors to 32 partial sums, by index mod 32; n is a multiple of 256, not 0.")

@@ -123,6 +123,7 @@ func (c constantsOf) bounded(h vec) {
 	add(h, none)
 }
 
+// square is x·x.
 func square(x vec) vec {
 	y := v()
 	fmul(y, x, x)
@@ -182,6 +183,7 @@ func loaded(at mem) vec {
 	return x
 }
 
+// ascend is w += η·g, for arrays that are updated by sums, with no state.
 func ascend() {
 	rule("ascend", "is Ascend", nil, []int{scale, clip, floor, shrink, rate}, func(c constantsOf, _ place, w, g vec) {
 		c.input(g)
@@ -189,6 +191,7 @@ func ascend() {
 	})
 }
 
+// sgd is w −= η·(g + λw).
 func sgd() {
 	rule("sgd", "is SGD", nil, []int{scale, clip, floor, shrink, rate, decay}, func(c constantsOf, _ place, w, g vec) {
 		c.decayed(g, w)
@@ -196,6 +199,8 @@ func sgd() {
 	})
 }
 
+// withMomentum is m = μm − η(g + λw), w += factor·m; Nesterov's looks ahead: w += factor·(μm − η(g
+// + λw)), with the new m.
 func withMomentum(isNesterov bool) {
 	name, doc := "momentum", "is Momentum"
 	if isNesterov {
@@ -243,6 +248,8 @@ func (c constantsOf) adam(w, g vec, mean, variance mem) {
 	give(m, s)
 }
 
+// adagrad is h += g², w −= η·g/(√h + ε). h is cut to the largest float32, so that it does not become
+// infinite.
 func adagrad() {
 	used := []int{scale, clip, floor, shrink, decay, rate, epsilon, squarable, minusSquarable, largest}
 	rule("adagrad", "is Adagrad", []string{"h"}, used, func(c constantsOf, at place, w, g vec) {
@@ -258,6 +265,8 @@ func adagrad() {
 	})
 }
 
+// rmsprop is v = β₂v + (1−β₂)g², w −= η·g/(√v + ε). Centered, the square of the mean of g is taken
+// off v, which rounding may make negative: it is cut at 0. With momentum the step goes through m.
 func rmsprop(isCentered, hasMomentum bool) {
 	name, slots := "rmsprop", []string{"square"}
 	if isCentered {
