@@ -32,14 +32,6 @@ type Place interface {
 	Close() error
 }
 
-// A Source is a file open for reading.
-type Source interface {
-	io.ReaderAt
-	io.Closer
-	// Size is in bytes.
-	Size() (int64, error)
-}
-
 // ErrScheme is what errors.Is finds in the error of a URI that this program cannot open.
 var ErrScheme = errors.New("unknown scheme")
 

@@ -20,8 +20,6 @@ import (
 // format's own library.
 const MaxHeader = 100_000_000
 
-const metadataName = "__metadata__"
-
 // An entry is a tensor's entry in the header.
 type entry struct {
 	DType   DType   `json:"dtype"`

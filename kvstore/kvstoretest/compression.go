@@ -19,7 +19,8 @@ func twoBit(w *Worker) {
 		key, ones := w.key("%d", size), w.key("%d.ones", size)
 		w.init(key, make([]float32, size))
 		w.all(key+" before", w.pulled(key, size), 0)
-		w.init(ones, fill(size, 1)) // a first value is never compressed
+		// A first value is never compressed.
+		w.init(ones, fill(size, 1))
 		w.all(ones, w.pulled(ones, size), 1)
 		out := make([]float32, size)
 		for _, x := range []struct{ push, want float32 }{{0, 0}, {0.4, 0}, {0.1, n}, {0.2, n}, {0.3, 2 * n}, {0.5, 3 * n}} {
@@ -57,8 +58,9 @@ func topK(w *Worker) {
 	w.compress(kvstore.Compression{Type: "topk", Ratio: 0.34})
 	key, out := w.key("few"), make([]float32, smallSize)
 	w.init(key, out)
-	for i, x := range []struct{ push, want []float32 }{ // 2 of 6 are sent
-		{[]float32{3, -1, 2, 0, -2, 1}, []float32{6, 0, 4, 0, 0, 0}}, // of equal ones the first
+	// Of 6 values 2 are sent, of equal ones the first.
+	for i, x := range []struct{ push, want []float32 }{
+		{[]float32{3, -1, 2, 0, -2, 1}, []float32{6, 0, 4, 0, 0, 0}},
 		{[]float32{0, -1, 0, 1, 0, 0}, []float32{6, -4, 4, 0, -4, 0}},
 		{[]float32{0, 0, 0, 0, 0, 0}, []float32{6, -4, 4, 2, -4, 2}},
 		{[]float32{0, 0, 0, 0, 0, 0}, []float32{6, -4, 4, 2, -4, 2}},
@@ -224,7 +226,8 @@ func deviceCompression(w *Worker) {
 			out := make([]float32, size)
 			for i, s := range steps {
 				if size == big && (i > 4 || c.Threshold < 0) {
-					break // the small sizes go through the rest
+					// The small sizes go through the rest.
+					break
 				}
 				grad := fill(size, s.push)
 				w.pushPull(key, [][]float32{grad, grad, grad, grad}[:devices], [][]float32{out})

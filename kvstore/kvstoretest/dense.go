@@ -206,7 +206,8 @@ func pushAhead(w *Worker) {
 	w.init(key, fill(smallSize, 0))
 	const pushes = 5
 	if w.r == w.n-1 {
-		w.pulled(key, smallSize) // let the others go ahead
+		// The pull lets the others go ahead.
+		w.pulled(key, smallSize)
 	}
 	want := float32(0)
 	for i := range pushes {

@@ -294,7 +294,8 @@ func refusedLoads(dir, good string) func(w *Worker) []float32 {
 		load("an empty file", damaged("empty", func(b []byte) []byte { return nil }), text)
 		load("another format", damaged("text", func(b []byte) []byte { return []byte(strings.Repeat("text ", 100)) }), text)
 		load("another header", damaged("header", func(b []byte) []byte { b[9] = '!'; return b }), text)
-		for i := range 5 { // all over the file
+		// The damage is all over the file.
+		for i := range 5 {
 			name := fmt.Sprintf("bit%d", i)
 			load(name, damaged(name, func(b []byte) []byte { b[i*(len(b)-1)/4] ^= 1 << i; return b }), text)
 		}

@@ -152,7 +152,8 @@ func normsOfGradients(w *Worker) {
 			w.roundWeightIs(key, w.expected(gradient).Examples)
 		}
 		w.step(key, kvstore.PushOptions{Weight: 1}, normal(w.r, size))
-		w.normsAre(key, kvstore.Norms{}, 0) // that round was not measured
+		// That round was not measured.
+		w.normsAre(key, kvstore.Norms{}, 0)
 		w.roundWeightIs(key, float64(w.n))
 		if w.n > 1 {
 			plain := measured
@@ -214,7 +215,8 @@ func normsOfMicroBatches(w *Worker) {
 // In 16 bits the norms are those of the rounded gradients; other compressions are refused.
 func normsUnderCompression(w *Worker) {
 	if w.Store.Type() == "local" {
-		return // it compresses nothing
+		// Such a store compresses nothing.
+		return
 	}
 	measured := kvstore.PushOptions{Weight: float32(weightOf(w.r)), Measure: true, Micro: func(string) kvstore.Micro { return kvstore.Micro{Count: 2, Sqr: 1} }}
 	for _, c := range []struct {
@@ -281,7 +283,8 @@ func ratesOfSteps(w *Worker) {
 		w.says("a bad step", w.Store.Step(bad).Push(w.Ctx, key, fill(3, 1)), "want 0 to ")
 	}
 	w.barrier()
-	if w.r == 0 { // rates set by hand go by rounds
+	// Rates that are set by hand go by rounds.
+	if w.r == 0 {
 		w.ok(w.Store.SetLearningRate(w.Ctx, 8, 0.125))
 	}
 	w.barrier()

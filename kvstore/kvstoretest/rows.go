@@ -58,7 +58,8 @@ func bigRows(w *Worker) {
 	n := w.edge
 	key := w.key("big")
 	w.ok(w.Store.InitRows(w.Ctx, key, n, n, fill(n*n, 1)))
-	random := rand.New(rand.NewPCG(9, 9)) // the same on all workers
+	// The rows are the same on all workers.
+	random := rand.New(rand.NewPCG(9, 9))
 	for i := range 2 {
 		var ids []int64
 		for j := range n {
@@ -68,7 +69,8 @@ func bigRows(w *Worker) {
 		}
 		before := make([]float32, len(ids)*n)
 		w.pullRows(key, ids, before)
-		w.barrier() // before the others push
+		// All have pulled before one pushes.
+		w.barrier()
 		var mine []int64
 		for j := 0; j < len(ids); j += 2 * (w.r + 1) {
 			mine = append(mine, ids[j])

@@ -29,7 +29,8 @@ type Config struct {
 	// Type is the stores', as kvstore.Create takes it.
 	Type    string
 	Workers int
-	Servers int // 0: as the harness likes
+	// Servers is 0 where the harness may choose.
+	Servers int
 	Options []kvstore.Option
 }
 
@@ -72,9 +73,10 @@ type Case struct {
 	Group     string
 	Optimizer *optim.Config
 	Options   []kvstore.Option
-	Edge      int // as in Harness
-	PerHost   int // WorkersPerHost in Harness
-	Run       func(w *Worker)
+	// Edge is as in Harness, and PerHost its WorkersPerHost.
+	Edge    int
+	PerHost int
+	Run     func(w *Worker)
 }
 
 // Timeout bounds each wait of a store, so that a broken promise fails rather than hangs. It is
@@ -102,7 +104,8 @@ func Together(t testing.TB, stores []kvstore.Store, c Case) {
 	for i, kv := range stores {
 		wg.Go(func() {
 			if errs[i] = Work(ctx, kv, c); errs[i] != nil {
-				cancel() // the others would only wait for this one
+				// The others would only wait for this one.
+				cancel()
 			}
 		})
 	}
@@ -112,7 +115,8 @@ func Together(t testing.TB, stores []kvstore.Store, c Case) {
 		switch {
 		case err == nil:
 		case errors.Is(err, context.Canceled):
-			waited = fmt.Errorf("rank %d: %w", i, err) // for a worker that had failed
+			// It has waited for a worker that had failed.
+			waited = fmt.Errorf("rank %d: %w", i, err)
 		default:
 			t.Errorf("rank %d of %d: %v", i, len(stores), err)
 		}

@@ -17,8 +17,10 @@ type Worker struct {
 	Store kvstore.Store
 	Ctx   context.Context
 	name  string
-	n, r  int // workers and rank
-	edge  int // of big arrays
+	// n is the number of workers, and r this one's rank.
+	n, r int
+	// edge is that of big arrays, which are square.
+	edge int
 	// perHost is how many workers add up before their sum is added to the others'.
 	perHost int
 }
@@ -39,7 +41,8 @@ func (w *Worker) run(c Case) (err error) {
 		w.ok(w.Store.SetOptimizer(w.Ctx, *c.Optimizer))
 	}
 	c.Run(w)
-	w.barrier() // the next case may use other settings
+	// The next case may use other settings.
+	w.barrier()
 	return nil
 }
 
@@ -96,7 +99,8 @@ func (w *Worker) pulled(key string, n int) []float32 {
 // all ends the case unless every number of got is exactly want.
 func (w *Worker) all(what string, got []float32, want float32) {
 	if n := len(got); n > 1 && got[0] == want && bytes.Equal(memory(got[1:]), memory(got[:n-1])) {
-		return // faster than the loop below
+		// Bytes are compared faster than the loop below does.
+		return
 	}
 	for i, g := range got {
 		if g != want {
@@ -115,7 +119,8 @@ func (w *Worker) same(what string, got, want []float32) {
 		w.failf("%s: got %d values, want %d", what, len(got), len(want))
 	}
 	if bytes.Equal(memory(got), memory(want)) {
-		return // faster than the loop below
+		// Bytes are compared faster than the loop below does.
+		return
 	}
 	for i, g := range got {
 		if g != want[i] {
@@ -127,7 +132,8 @@ func (w *Worker) same(what string, got, want []float32) {
 // near ends the case unless got is want to within tolerance.
 func (w *Worker) near(what string, got, want []float32, tolerance float32) {
 	if bytes.Equal(memory(got), memory(want)) {
-		return // faster than the loop below
+		// Bytes are compared faster than the loop below does.
+		return
 	}
 	if i := far(got, want, tolerance); i >= 0 {
 		w.failf("%s[%d]: got %v, want %v within %v", what, i, got[i], want[i], tolerance)

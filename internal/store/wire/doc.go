@@ -36,7 +36,8 @@ const (
 	HeaderSize = 16
 	MaxHead    = 1 << 20  // bytes of a head
 	MaxPayload = 64 << 20 // bytes of a payload
-	MaxString  = 64 << 10 // bytes of one string, unless its message has another limit
+	// MaxString is the bytes of one string, unless its message has another limit.
+	MaxString = 64 << 10
 
 	MaxAdaptation = 4 << 10   // bytes of Heartbeat.Adaptation
 	MaxRecord     = 2 << 10   // bytes of Heartbeat.Record and Leave.Record
