@@ -177,6 +177,7 @@ func (r *retry) broke(at position, now time.Time) (wait time.Duration, ok bool) 
 	return wait, now.Sub(r.since) <= copyPatience
 }
 
+// copyOnce is one connection of copy.
 func (c *Client) copyOnce(ctx context.Context, kind copyKind, do func(conn net.Conn, w *wire) error) error {
 	conn, err := c.dial(ctx)
 	if err != nil {
@@ -223,7 +224,7 @@ func (x *Session) copy(c net.Conn, w *wire, h hello) {
 	case x.over:
 		x.mu.Unlock()
 		return
-	case !x.present[h.Rank]:
+	case !x.ranks.present[h.Rank]:
 		x.mu.Unlock()
 		_ = w.send(refuseText(fmt.Sprintf("rank %d of trial %d has not connected", h.Rank, x.task.Trial)))
 		return

@@ -115,11 +115,12 @@ func (g *gathered) finish() error {
 	return state.Check(g.dir, true)
 }
 
+// awaitPart waits until a part has come, or cannot come any more.
 func (x *Session) awaitPart(p *part) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for !p.done {
-		_, ended := x.left[p.rank]
+		ended := x.ranks.ended(p.rank)
 		switch {
 		case x.over:
 			return errors.New("the trial has ended")
@@ -177,7 +178,7 @@ func (x *Session) nextPart(c net.Conn, h hello) (p *part, ended bool) {
 	defer x.mu.Unlock()
 	for {
 		p := x.parts[h.Rank]
-		_, ended := x.left[0]
+		ended := x.ranks.ended(0)
 		switch {
 		case x.over || x.copies[h] != c:
 			return nil, false
@@ -191,6 +192,7 @@ func (x *Session) nextPart(c net.Conn, h hello) (p *part, ended bool) {
 	}
 }
 
+// partDone ends the wait for a part.
 func (x *Session) partDone(p *part, err error) {
 	x.mu.Lock()
 	p.done, p.err = true, err

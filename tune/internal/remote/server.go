@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"path/filepath"
 	"sync"
@@ -101,6 +102,7 @@ func (s *Server) Close() error {
 	return err
 }
 
+// accept serves each process in a goroutine of its own until the server is closed.
 func (s *Server) accept() {
 	for {
 		c, err := s.listener.Accept()
@@ -210,21 +212,11 @@ type Session struct {
 	over    bool
 	conns   map[net.Conn]bool
 
-	// joined are the ranks that have ever connected, present those that are connected now, and
-	// left says how those ended that no longer are.
-	joined  map[int]bool
-	present map[int]bool
-	left    map[int]Done
-	// through are the ranks that nobody waits for any more: they have said how they ended, or
-	// their connection closed too long ago. A timer of silent puts a rank there whose
-	// connection closed before it said how it ended.
-	through map[int]bool
-	silent  []*time.Timer
-
-	// latest is the newest step that rank 0 has reported, -1 before the first, and answers has
-	// what it was answered to the newest of them, by step.
-	latest  int
-	answers map[int]Answer
+	ranks    roster
+	verdicts verdicts
+	// A timer of silent ends the waits for a rank whose connection closed before it said how it
+	// ended.
+	silent []*time.Timer
 
 	// saving has what is being received of the checkpoint that is being saved, by the ranks
 	// that copy files of it. parts are what those on other hosts than rank 0's are to copy, by
@@ -245,9 +237,6 @@ type saving struct {
 	began func()
 	*treeReceiver
 }
-
-// keptAnswers is how many answers are kept: so many steps may another rank lag behind rank 0.
-const keptAnswers = 4096
 
 // silentEndTimeout bounds how long other ranks wait for one whose connection has closed before it
 // said how it ended. Until then the end of its process, which says what went wrong, is to be the
@@ -272,12 +261,12 @@ func (s *Server) OpenElastic(task Task, slots Slots, b Backend) *Session {
 	return s.open(&Session{task: task, slots: slots, backend: b})
 }
 
+// open gives a session its token, by which processes find it from now on.
 func (s *Server) open(x *Session) *Session {
 	var token [24]byte
 	rand.Read(token[:])
-	x.server, x.token, x.latest = s, hex.EncodeToString(token[:]), -1
-	x.answers, x.left, x.joined, x.present, x.conns = make(map[int]Answer), make(map[int]Done), make(map[int]bool), make(map[int]bool), make(map[net.Conn]bool)
-	x.through = make(map[int]bool)
+	x.server, x.token = s, hex.EncodeToString(token[:])
+	x.ranks, x.verdicts, x.conns = newRoster(), newVerdicts(), make(map[net.Conn]bool)
 	x.copies, x.saving, x.parts, x.folders = make(map[hello]net.Conn), make(map[int]*saving), make(map[int]*part), make(map[int]string)
 	x.changed = sync.NewCond(&x.mu)
 	s.mu.Lock()
@@ -295,18 +284,14 @@ func (x *Session) Environment() []string {
 func (x *Session) Joined() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.joined)
+	return len(x.ranks.joined)
 }
 
 // Ended is how ranks ended, by rank: those that reported it or lost their connection.
 func (x *Session) Ended() map[int]Done {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	all := make(map[int]Done, len(x.left))
-	for rank, d := range x.left {
-		all[rank] = d
-	}
-	return all
+	return maps.Clone(x.ranks.left)
 }
 
 // Close ends the session and closes the connections of its processes.
@@ -317,6 +302,7 @@ func (x *Session) Close() {
 	x.close()
 }
 
+// close ends all that waits in the session, and its connections.
 func (x *Session) close() {
 	x.mu.Lock()
 	x.over = true
@@ -379,12 +365,9 @@ func (x *Session) join(c net.Conn, rank int) joining {
 	if x.over {
 		return tooLate
 	}
-	if x.joined[rank] && !x.task.Elastic || x.present[rank] {
+	if !x.ranks.join(rank, x.task.Elastic) {
 		return twice
 	}
-	x.joined[rank], x.present[rank] = true, true
-	// Another process has taken the place of the one that left.
-	delete(x.left, rank)
 	x.conns[c] = true
 	return joined
 }
@@ -395,12 +378,9 @@ func (x *Session) leave(c net.Conn, rank int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	delete(x.conns, c)
-	delete(x.present, rank)
-	if _, said := x.left[rank]; !said {
-		x.left[rank] = Done{Error: "its connection closed before it reported its end"}
-		if rank == x.task.Leader(rank) && !x.task.Elastic && !x.over {
-			x.silent = append(x.silent, time.AfterFunc(silentEndTimeout, func() { x.isThrough(rank) }))
-		}
+	said := x.ranks.leave(rank)
+	if !said && rank == x.task.Leader(rank) && !x.task.Elastic && !x.over {
+		x.silent = append(x.silent, time.AfterFunc(silentEndTimeout, func() { x.isThrough(rank) }))
 	}
 	x.changed.Broadcast()
 }
@@ -444,7 +424,7 @@ func (x *Session) ready(rank int, dir string) message {
 // done takes how a rank has ended.
 func (x *Session) done(rank int, d Done) message {
 	x.mu.Lock()
-	x.left[rank] = d
+	x.ranks.left[rank] = d
 	x.mu.Unlock()
 	if !x.task.Elastic {
 		x.isThrough(rank)
@@ -462,7 +442,7 @@ func (x *Session) awaitFolder(leader int) message {
 			return refuseText("the trial has ended")
 		case x.folders[leader] != "":
 			return message{Folder: &folder{x.folders[leader]}}
-		case x.through[leader]:
+		case x.ranks.through[leader]:
 			return refuseText(fmt.Sprintf("rank %d has ended before it had the folder", leader))
 		}
 		x.changed.Wait()
@@ -475,11 +455,7 @@ func (x *Session) awaitOthers(leader int) message {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for !x.over {
-		waits := false
-		for rank := range x.present {
-			waits = waits || rank != leader && x.task.Leader(rank) == leader
-		}
-		if !waits {
+		if x.ranks.isAlone(leader, x.task.Leader) {
 			return message{Kept: &struct{}{}}
 		}
 		x.changed.Wait()
@@ -491,11 +467,13 @@ func (x *Session) awaitOthers(leader int) message {
 // rank on a host makes.
 func (x *Session) isThrough(rank int) {
 	x.mu.Lock()
-	x.through[rank] = true
+	x.ranks.through[rank] = true
 	x.changed.Broadcast()
 	x.mu.Unlock()
 }
 
+// report answers a report: that of rank 0 by a decision, and that of another rank as rank 0's of the
+// same step, for which it waits.
 func (x *Session) report(rank int, r report) message {
 	if rank == 0 && !x.task.Elastic {
 		return x.decide(r)
@@ -503,10 +481,10 @@ func (x *Session) report(rank int, r report) message {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for {
-		if a, ok := x.answers[r.Step]; ok {
+		if a, ok := x.verdicts.answers[r.Step]; ok {
 			return message{Answer: &a}
 		}
-		if x.task.Elastic && x.first() == rank && !x.over {
+		if x.task.Elastic && x.ranks.first() == rank && !x.over {
 			x.mu.Unlock()
 			m := x.decide(r)
 			x.mu.Lock()
@@ -515,9 +493,9 @@ func (x *Session) report(rank int, r report) message {
 		switch {
 		case x.over:
 			return refuseText("the trial has ended")
-		case x.latest > r.Step:
-			return refuseText(fmt.Sprintf("rank 0 has reported step %d, but not step %d: all ranks report the same steps", x.latest, r.Step))
-		case x.through[0]:
+		case x.verdicts.latest > r.Step:
+			return refuseText(fmt.Sprintf("rank 0 has reported step %d, but not step %d: all ranks report the same steps", x.verdicts.latest, r.Step))
+		case x.ranks.through[0]:
 			return refuseText(fmt.Sprintf("rank 0 has ended without a report of step %d", r.Step))
 		}
 		x.changed.Wait()
@@ -532,35 +510,16 @@ func (x *Session) decide(r report) message {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.answers[r.Step] = a
-	if x.latest = max(x.latest, r.Step); len(x.answers) > keptAnswers {
-		oldest := r.Step
-		for step := range x.answers {
-			oldest = min(oldest, step)
-		}
-		delete(x.answers, oldest)
-	}
+	x.verdicts.add(r.Step, a)
 	x.changed.Broadcast()
 	return message{Answer: &a}
-}
-
-// first is the lowest rank that is connected. Where workers come and go it stands for rank 0: those
-// that came later have higher numbers. x.mu is held.
-func (x *Session) first() int {
-	first := -1
-	for rank := range x.present {
-		if first < 0 || rank < first {
-			first = rank
-		}
-	}
-	return first
 }
 
 // leads says whether a rank's reports and checkpoints count.
 func (x *Session) leads(rank int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.first() == rank
+	return x.ranks.first() == rank
 }
 
 // hold gives a worker of an elastic trial a slot. It has the slot until its connection closes,
@@ -654,6 +613,8 @@ func (x *Session) checkpoint(c net.Conn, w *wire, rank, step int) message {
 	return message{Kept: &struct{}{}}
 }
 
+// refuse is the answer to a request that failed.
 func refuse(err error) message { return refuseText(err.Error()) }
 
+// refuseText is refuse with a text.
 func refuseText(text string) message { return message{Error: &failure{Text: text}} }
