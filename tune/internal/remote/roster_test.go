@@ -9,7 +9,7 @@ func TestARankIsThereOnce(t *testing.T) {
 		t.Error("a rank joined while it was there")
 	}
 	if said := r.leave(0); said || !r.ended(0) {
-		t.Errorf("rank 0 left without a word: said %v, ended %v", said, r.ended(0))
+		t.Errorf("rank 0 closed its connection without done: said %v, ended %v", said, r.ended(0))
 	}
 	if r.join(0, false) {
 		t.Error("a rank joined twice")
@@ -19,7 +19,7 @@ func TestARankIsThereOnce(t *testing.T) {
 	}
 	r.left[0] = Done{}
 	if said := r.leave(0); !said {
-		t.Error("a rank that had said how it ended left without a word")
+		t.Error("a rank that had said how it ended counts as one that had not")
 	}
 }
 
