@@ -98,14 +98,15 @@
 //	job.go                             regenerate: the generation goes up at once; ranks and the division
 //	                                   stay as they are
 //	watches.go                         servers and workers get the new membership
-//	shardserver/run.go, member.go      followMembership gives it to each shard
-//	shard/membership.go, round.go      SetMembers: what the shard has accepted of the lost worker stays in
+//	servernode/run.go                  a server reads it, and the placement that belongs to it
+//	shardserver/follow.go              SetMembership gives it to each shard
+//	shard/setmembers.go, round.go      SetMembers: what the shard has accepted of the lost worker stays in
 //	                                   its round, and rounds no longer wait for the rest
 //	kvstore/internal/attempt           a push of the old generation is refused as stale, and sent again
 //	worker/agreement.go, change.go     the workers agree after which step they make the change; there
 //	                                   each calls Arrive and says what it has used
 //	commit.go                          all have arrived: the servers are asked (Membership.LostToCount)
-//	shardserver/lossreport.go          each answers with wire.LostExamples
+//	servernode/lossreport.go           each answers with wire.LostExamples
 //	division.go                        usedByLost: what the lost worker used of its share; the rest of
 //	                                   the epoch is divided
 //	commit.go                          once those are ready that the policy wants in its place, the
