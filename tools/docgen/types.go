@@ -183,8 +183,8 @@ func jsonType(e ast.Expr) string {
 	}
 }
 
-// constants is a table of the constants of a type with their comments. of is the struct whose
-// fields the comments name; empty: none.
+// constants is a table of the constants of a type with their comments, which name constants by
+// their values. of is the struct whose fields the comments name; empty: none.
 func (g generator) constants(folder, name, of string) (string, error) {
 	var names []jsonField
 	if of != "" {
@@ -200,10 +200,18 @@ func (g generator) constants(folder, name, of string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	specs := constantsOf(files, name)
+	for _, spec := range specs {
+		for i, v := range spec.Values {
+			if lit, ok := v.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+				names = append(names, jsonField{goName: spec.Names[i].Name, name: strings.Trim(lit.Value, `"`)})
+			}
+		}
+	}
 	var b strings.Builder
 	b.WriteString("| value | meaning |\n| --- | --- |\n")
 	rows := 0
-	for _, spec := range constantsOf(files, name) {
+	for _, spec := range specs {
 		for _, v := range spec.Values {
 			lit, ok := v.(*ast.BasicLit)
 			if !ok {

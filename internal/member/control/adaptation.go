@@ -17,13 +17,16 @@ const MaxAdaptation = wire.MaxAdaptation
 // it with its heartbeats. Examples are those of a step on all workers unless a worker is named; a
 // number that is not known is 0.
 type Adaptation struct {
-	Step         uint64 `json:"step"`         // steps done when it was made
-	Workers      int    `json:"workers"`      // that took part in the newest
-	Nodes        int    `json:"nodes"`        // hosts that they are on
-	LocalBatch   int    `json:"local_batch"`  // examples of one run on one worker
-	Accumulation int    `json:"accumulation"` // runs of a worker before the one that ends a step
-	GlobalBatch  int    `json:"global_batch"` // examples of a step: at most Workers·LocalBatch·(Accumulation+1)
-	InitialBatch int    `json:"initial_batch"`
+	Step uint64 `json:"step"` // steps done when it was made
+	// Workers took part in the newest step, on Nodes hosts.
+	Workers    int `json:"workers"`
+	Nodes      int `json:"nodes"`
+	LocalBatch int `json:"local_batch"` // examples of one run on one worker
+	// Accumulation is how many runs a worker makes before the one that ends a step.
+	Accumulation int `json:"accumulation"`
+	// GlobalBatch is the examples of a step: at most Workers·LocalBatch·(Accumulation+1).
+	GlobalBatch  int `json:"global_batch"`
+	InitialBatch int `json:"initial_batch"`
 	// Scale is GlobalBatch over InitialBatch. Gain says how many steps with InitialBatch one
 	// step is worth, 1 to Scale.
 	Scale float64 `json:"scale"`
@@ -34,7 +37,9 @@ type Adaptation struct {
 	// variance for one example over the gradient's squared norm.
 	NoiseScale float64 `json:"noise_scale"`
 	Throughput float64 `json:"throughput"` // examples a second
-	Goodput    float64 `json:"goodput"`    // throughput times Gain/Scale: examples a second that count as much as those of InitialBatch
+	// Goodput is Throughput times Gain over Scale: examples a second that count as much as those of
+	// InitialBatch.
+	Goodput float64 `json:"goodput"`
 
 	// WishedWorkers is how many workers rank 0 wants the job to have, and why; 0: it does not
 	// say.

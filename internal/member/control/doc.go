@@ -21,8 +21,11 @@ import (
 
 // The versions of the texts.
 const (
-	Version       = 2 // of requests and their answers. A request without one was typed by a person, and is read as this version
-	ResultVersion = 1 // of Results
+	// Version is that of requests and their answers. A request without one was typed by a person, and
+	// is read as this version.
+	Version = 2
+	// ResultVersion is that of Results.
+	ResultVersion = 1
 )
 
 // Roles, as they are called in JSON.

@@ -8,38 +8,63 @@ import (
 // The statuses of a host of workers, which are also the actions of events: ADDED comes for each
 // worker there that counts from now on.
 const (
-	AddQueued     = "ADD_QUEUED"     // wanted; no worker there counts yet
-	Added         = "ADDED"          // a worker there counts
-	RemovalQueued = "REMOVAL_QUEUED" // its workers were asked to leave
-	Removed       = "REMOVED"
-	HostFailed    = "FAILED" // it could not be added, or its workers were lost
+	// AddQueued: workers are wanted on the host, and none counts yet.
+	AddQueued = "ADD_QUEUED"
+	// Added: a worker of the host counts.
+	Added = "ADDED"
+	// RemovalQueued: the host's workers were asked to leave.
+	RemovalQueued = "REMOVAL_QUEUED"
+	// Removed: the last worker of the host has left as asked.
+	Removed = "REMOVED"
+	// HostFailed: the host could not be added, or its workers were lost.
+	HostFailed = "FAILED"
 )
 
 // Further actions of events.
 const (
-	Lost    = "LOST"    // a worker or a server there was lost
-	Leaving = "LEAVING" // a worker there is let go, since it was told to end; others stay there
-	Left    = "LEFT"    // it has left
-	Ranks   = "RANKS"   // workers have other ranks now, which Status tells; of no host
-	Taken   = "TAKEN"   // a host is being taken away, and not all can leave it; Reason is a sentence that says so
-	Vacated = "VACATED" // a host is being taken away, or no longer; Reason is a sentence that says what the job does
+	// Lost: a worker or a server of the host was lost.
+	Lost = "LOST"
+	// Leaving: a worker of the host is let go, since it was told to end, or fewer are wanted. Others
+	// stay there.
+	Leaving = "LEAVING"
+	// Left: a worker that was let go has left.
+	Left = "LEFT"
+	// Ranks is of no host: workers have other ranks now, which Status tells.
+	Ranks = "RANKS"
+	// Taken: the host is being taken away, and not all can leave it, as the sentence in Reason says.
+	Taken = "TAKEN"
+	// Vacated: the host is being taken away, or no longer. The sentence in Reason says what the job
+	// does.
+	Vacated = "VACATED"
 
-	// Of no host: a number of workers that was asked for.
-	Scaling    = "SCALING"     // Workers, Placement, Reason: the job scales, and by which steps
-	Scaled     = "SCALED"      // Scale: so many workers count now
-	ScaleShort = "SCALE_SHORT" // Scale, Reason: not all could be started
-	Wish       = "WISH"        // Workers, Reason: rank 0 wants the job to have so many
+	// The next ones are of no host, but of a number of workers that was asked for.
 
-	ServerQueued  = "SERVER_QUEUED" // wanted at a rank
-	ServerAdded   = "SERVER_ADDED"
-	ServerRemoved = "SERVER_REMOVED" // its shards are at others; it ends
-	ServerFailed  = "SERVER_FAILED"  // it could not be added
+	// Scaling: the job scales to Workers, on the hosts of Placement, by the steps in Reason.
+	Scaling = "SCALING"
+	// Scaled: as many workers count now as the event of number Scale asked for.
+	Scaled = "SCALED"
+	// ScaleShort: not all workers that the event of number Scale asked for could be started, as
+	// Reason says.
+	ScaleShort = "SCALE_SHORT"
+	// Wish: rank 0 wants the job to have so many Workers. Reason says why.
+	Wish = "WISH"
+
+	// ServerQueued: a server is wanted at a rank.
+	ServerQueued = "SERVER_QUEUED"
+	// ServerAdded: the server has joined.
+	ServerAdded = "SERVER_ADDED"
+	// ServerRemoved: the server's shards are at others, and it ends.
+	ServerRemoved = "SERVER_REMOVED"
+	// ServerFailed: the server could not be added.
+	ServerFailed = "SERVER_FAILED"
 )
 
-// Of a worker: Reason is a sentence that names it.
+// The actions of events of a worker. Reason is a sentence that names it.
 const (
-	BecameSlow = "SLOW"     // the others wait for it
-	NotSlow    = "NOT_SLOW" // no longer
+	// BecameSlow: the others wait for the worker.
+	BecameSlow = "SLOW"
+	// NotSlow: the others no longer wait for the worker.
+	NotSlow = "NOT_SLOW"
 )
 
 var hostActions = []string{AddQueued, Added, RemovalQueued, Removed, HostFailed, Lost, Leaving, Left, Taken, Vacated}
@@ -50,23 +75,35 @@ var workerActions = []string{BecameSlow, NotSlow}
 // An Event is something that happened to a host, to a server that comes or goes as asked, or to a
 // worker.
 type Event struct {
-	Number uint64 `json:"number"` // from 1, without gaps, for the life of the job
+	// Number counts the events of the job's life, from 1, without gaps.
+	Number uint64 `json:"number"`
 	TimeNS int64  `json:"time_ns"`
 	Action string `json:"action"`
 	Host   string `json:"host"`
-	Slots  int    `json:"slots,omitempty"` // of ADD_QUEUED: workers that are asked for; 0: one
-	GPUs   int    `json:"gpus,omitempty"`  // of ADD_QUEUED: GPUs that may be used there; 0: all, -1: none
-	CPUs   int    `json:"cpus,omitempty"`  // of ADD_QUEUED: processors that may be used there; 0: all
-	Role   string `json:"role,omitempty"`  // of ADDED, LEAVING, LEFT, SLOW and NOT_SLOW: worker; of LOST: what was lost, worker or server
-	Rank   uint32 `json:"rank,omitempty"`  // of a server that comes or goes, and of SLOW and NOT_SLOW
-	PID    uint32 `json:"pid,omitempty"`   // of ADDED, LEAVING, LEFT, LOST, SLOW and NOT_SLOW: that process's, as its host numbers them
+	// Slots is of ADD_QUEUED: the workers that are asked for; 0: one.
+	Slots int `json:"slots,omitempty"`
+	// GPUs is of ADD_QUEUED: how many may be used there; 0: all, -1: none.
+	GPUs int `json:"gpus,omitempty"`
+	// CPUs is of ADD_QUEUED: the processors that may be used there; 0: all.
+	CPUs int `json:"cpus,omitempty"`
+	// Role is worker of ADDED, LEAVING, LEFT, SLOW and NOT_SLOW; of LOST it is what was lost, worker
+	// or server.
+	Role string `json:"role,omitempty"`
+	// Rank is of a server that comes or goes, and of SLOW and NOT_SLOW.
+	Rank uint32 `json:"rank,omitempty"`
+	// PID is of ADDED, LEAVING, LEFT, LOST, SLOW and NOT_SLOW: the number of that process on its
+	// host.
+	PID uint32 `json:"pid,omitempty"`
 	// Process is the number that the launcher gave that process; 0: it was started by hand.
 	Process uint32 `json:"process,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 
-	Workers   int             `json:"workers,omitempty"`   // of SCALING and WISH: that are wanted in all
-	Placement []WorkersOnHost `json:"placement,omitempty"` // of SCALING: on which hosts; none: the scheduler chooses
-	Scale     uint64          `json:"scale,omitempty"`     // of SCALED and SCALE_SHORT: the number of the event SCALING
+	// Workers is of SCALING and WISH: how many are wanted in all.
+	Workers int `json:"workers,omitempty"`
+	// Placement is of SCALING: the hosts; none: the scheduler chooses.
+	Placement []WorkersOnHost `json:"placement,omitempty"`
+	// Scale is of SCALED and SCALE_SHORT: the number of the event SCALING.
+	Scale uint64 `json:"scale,omitempty"`
 }
 
 // OfJob reports whether the event is of no host and of no server.
@@ -101,13 +138,15 @@ func (e *Event) check() error {
 
 // Events is the answer to OpEvents.
 type Events struct {
-	Error  string `json:"error,omitempty"`
-	Phase  string `json:"phase"`
-	Reason string `json:"reason,omitempty"` // why the job failed, for people
+	Error string `json:"error,omitempty"`
+	Phase string `json:"phase"`
+	// Reason is why the job failed, for people.
+	Reason string `json:"reason,omitempty"`
 	// Failure is the same as a code with fields.
 	Failure *Failure `json:"failure,omitempty"`
-	Last    uint64   `json:"last"` // number of the newest event
-	Events  []Event  `json:"events"`
+	// Last is the number of the newest event.
+	Last   uint64  `json:"last"`
+	Events []Event `json:"events"`
 }
 
 func (e *Events) refusal() (string, bool) { return e.Error, false }

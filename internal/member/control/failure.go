@@ -16,28 +16,56 @@ type Code string
 
 // The codes. Those of a node say by Role, Rank, Host and Process which one it is.
 const (
-	NodeLost        Code = "lost"         // Cause says how that is known; the job does not survive it
-	NoWorkerLeft    Code = "no_worker"    // and it was the last worker; of no node: there is none
-	TooFewWorkers   Code = "too_few"      // and Left workers are too few: Least are wanted
-	NotReplaced     Code = "not_replaced" // and no other worker came within WaitedNS
-	NoBackup        Code = "no_backup"    // a server was lost or left, and Text says whose shards are nowhere else
-	NodeError       Code = "error"        // the node says by Cause what went wrong
-	NodeFinal       Code = "final"        // the node says by Cause what went wrong, and that no restart can mend it
-	NodeLeft        Code = "left"         // a server left while the job was running
-	StartTimeout    Code = "start_timeout"
-	ChangeTimeout   Code = "change_timeout" // of change Change; Waiting says for whom
-	TooManyCuts     Code = "too_many_cuts"  // Text: an epoch was divided too often
-	SchedulerEnded  Code = "scheduler_ended"
-	ProcessFailed   Code = "process_failed"  // Cause says how it ended
-	NotJoined       Code = "not_joined"      // Waiting are the workers that ended with code 0 and have not joined, while others wait
-	NotClosed       Code = "not_closed"      // a worker ended with code 0 and had not closed its store
-	StoppedByOthers Code = "stopped_outside" // all workers stopped cleanly, because one of them got SIGTERM from outside the launcher
-	Interrupted     Code = "interrupted"     // by the signal of Cause
-	Checkpointed    Code = "checkpointed"    // stopped as asked, with a complete checkpoint after Step steps, ready to resume; Text says who asked
-	NoCheckpoint    Code = "no_checkpoint"   // it was to stop with a checkpoint, and none was written; Text says why
-	NotStarted      Code = "not_started"     // Text says why
-	LauncherSilent  Code = "launcher_silent" // the launcher did not run for WaitedNS, longer than hosts wait for it; Text says what they did
-	NotClean        Code = "not_clean"       // it ended, and Text says what could not be cleaned up
+	// NodeLost is of a node that was lost, which the job does not survive. Cause says how that is
+	// known.
+	NodeLost Code = "lost"
+	// NoWorkerLeft is of the last worker, which was lost. Of no node it says that no worker is left.
+	NoWorkerLeft Code = "no_worker"
+	// TooFewWorkers is of a worker that was lost and left only Left workers: Least are wanted.
+	TooFewWorkers Code = "too_few"
+	// NotReplaced is of a worker that was lost, and in whose place no other one came within WaitedNS.
+	NotReplaced Code = "not_replaced"
+	// NoBackup is of a server that was lost or left. Text says whose shards are nowhere else.
+	NoBackup Code = "no_backup"
+	// NodeError is of a node that says by Cause what went wrong.
+	NodeError Code = "error"
+	// NodeFinal is of a node that says by Cause what went wrong, and that no restart can mend it.
+	NodeFinal Code = "final"
+	// NodeLeft is of a server that left while the job was running.
+	NodeLeft Code = "left"
+	// StartTimeout is of no node: those of Waiting did not come in time.
+	StartTimeout Code = "start_timeout"
+	// ChangeTimeout is of no node: change Change waited too long for those of Waiting.
+	ChangeTimeout Code = "change_timeout"
+	// TooManyCuts is of no node: an epoch was divided too often, as Text says.
+	TooManyCuts Code = "too_many_cuts"
+	// SchedulerEnded is of no node: Text says why the scheduler was stopped.
+	SchedulerEnded Code = "scheduler_ended"
+	// ProcessFailed is of a process whose end Cause has.
+	ProcessFailed Code = "process_failed"
+	// NotJoined is of no node: the workers of Waiting ended with code 0 and have not joined, while
+	// others wait for them.
+	NotJoined Code = "not_joined"
+	// NotClosed is of a worker that ended with code 0 and had not closed its store.
+	NotClosed Code = "not_closed"
+	// StoppedByOthers is of no node: all workers stopped cleanly, because one of them got SIGTERM
+	// from outside the launcher.
+	StoppedByOthers Code = "stopped_outside"
+	// Interrupted is of no node: launch got the signal of Cause.
+	Interrupted Code = "interrupted"
+	// Checkpointed is of no node: the job stopped as asked, with a complete checkpoint after Step
+	// steps, ready to resume. Text says who asked.
+	Checkpointed Code = "checkpointed"
+	// NoCheckpoint is of no node: the job was to stop with a checkpoint, and none was written. Text
+	// says why.
+	NoCheckpoint Code = "no_checkpoint"
+	// NotStarted is of no node: Text says why the job did not start.
+	NotStarted Code = "not_started"
+	// LauncherSilent is of no node: the launcher did not run for WaitedNS, longer than hosts wait for
+	// it. Text says what they did.
+	LauncherSilent Code = "launcher_silent"
+	// NotClean is of no node: the job ended, and Text says what could not be cleaned up.
+	NotClean Code = "not_clean"
 )
 
 var codes = []Code{NodeLost, NoWorkerLeft, TooFewWorkers, NotReplaced, NoBackup, NodeError, NodeFinal, NodeLeft, StartTimeout, ChangeTimeout, TooManyCuts,
@@ -45,45 +73,67 @@ var codes = []Code{NodeLost, NoWorkerLeft, TooFewWorkers, NotReplaced, NoBackup,
 
 // A Failure is why a job failed: a code, and the fields that it needs.
 type Failure struct {
-	Code     Code     `json:"code"`
-	Role     string   `json:"role,omitempty"` // of the node that is to blame; empty: none is
-	Rank     int      `json:"rank"`           // -1: it had none
-	Host     string   `json:"host,omitempty"`
-	Process  uint32   `json:"process,omitempty"` // 0: not known, or it was started by hand
-	Step     uint64   `json:"step,omitempty"`    // the last one that it finished
-	Cause    Cause    `json:"cause,omitzero"`
-	Left     int      `json:"left,omitempty"`
-	Least    int      `json:"least,omitempty"`
-	Change   uint64   `json:"change,omitempty"`
+	Code Code `json:"code"`
+	// Role is that of the node that is to blame; empty: none is.
+	Role string `json:"role,omitempty"`
+	// Rank is that of the node; -1: it had none.
+	Rank int    `json:"rank"`
+	Host string `json:"host,omitempty"`
+	// Process is the number of the node's process; 0: it is not known, or was started by hand.
+	Process uint32 `json:"process,omitempty"`
+	// Step is the last one that the node finished, or that a checkpoint has.
+	Step  uint64 `json:"step,omitempty"`
+	Cause Cause  `json:"cause,omitzero"`
+	// Left and Least are the workers that are left, and how many are wanted at least.
+	Left   int    `json:"left,omitempty"`
+	Least  int    `json:"least,omitempty"`
+	Change uint64 `json:"change,omitempty"`
+	// WaitedNS is for how long those of Waiting were waited for, in nanoseconds.
 	WaitedNS int64    `json:"waited_ns,omitempty"`
 	Waiting  []string `json:"waiting,omitempty"`
-	Text     string   `json:"text,omitempty"` // of the system
+	Text     string   `json:"text,omitempty"`
 }
 
 // A CauseKind says how the end of a node came about, or is known.
 type CauseKind string
 
 const (
-	CauseExit    CauseKind = "exit"    // its process ended with code Exit
-	CauseSignal  CauseKind = "signal"  // Signal ended its process
-	CauseMachine CauseKind = "machine" // Text: its machine is out of reach
-	CauseStart   CauseKind = "start"   // Text: its process could not be started
-	CauseSilence CauseKind = "silence" // no heartbeat for SilenceNS
-	CauseError   CauseKind = "error"   // Text: its own words
-	CauseUnsaid  CauseKind = "unsaid"  // its process ended with code 0, and its leave request did not arrive
-	CauseOther   CauseKind = "other"   // its connection broke, and another process took its place
-	CauseLeft    CauseKind = "left"    // it left by itself; Text: why
-	CauseRemoved CauseKind = "removed" // as asked
+	// CauseExit: the process ended with code Exit.
+	CauseExit CauseKind = "exit"
+	// CauseSignal: Signal ended the process.
+	CauseSignal CauseKind = "signal"
+	// CauseMachine: the machine is out of reach, as Text says.
+	CauseMachine CauseKind = "machine"
+	// CauseStart: the process could not be started. Text says why.
+	CauseStart CauseKind = "start"
+	// CauseSilence: no heartbeat came for SilenceNS.
+	CauseSilence CauseKind = "silence"
+	// CauseError: Text is what the node says itself.
+	CauseError CauseKind = "error"
+	// CauseUnsaid: the process ended with code 0, and its leave request did not arrive.
+	CauseUnsaid CauseKind = "unsaid"
+	// CauseOther: the connection broke, and another process took the node's place.
+	CauseOther CauseKind = "other"
+	// CauseLeft: the node left by itself. Text says why.
+	CauseLeft CauseKind = "left"
+	// CauseRemoved: the node was removed as asked.
+	CauseRemoved CauseKind = "removed"
 
-	// Its process ended with code Exit, and said before that no restart can mend what went
-	// wrong (package exitreport). Text: its own words.
+	// The other kinds are those of a process that ended with code Exit, and said before that no
+	// restart can mend what went wrong (package exitreport). Text is what it says itself.
 
-	CauseUsage       CauseKind = "usage"        // a flag, a variable or a setting cannot be
-	CauseOtherRun    CauseKind = "other_run"    // the folder has checkpoints of another run
-	CauseNoResume    CauseKind = "no_resume"    // the checkpoint to resume from is not there, or does not fit this run
-	CauseDamaged     CauseKind = "damaged"      // it is damaged
-	CauseMissingFile CauseKind = "missing_file" // a file is not there
-	CauseProgram     CauseKind = "program"      // another one, by the program's own decision
+	// CauseUsage: a flag, a variable or a setting has a value that cannot be.
+	CauseUsage CauseKind = "usage"
+	// CauseOtherRun: the folder has checkpoints of another run.
+	CauseOtherRun CauseKind = "other_run"
+	// CauseNoResume: the checkpoint to resume from is not there, or does not fit this run.
+	CauseNoResume CauseKind = "no_resume"
+	// CauseDamaged: the checkpoint to resume from is damaged.
+	CauseDamaged CauseKind = "damaged"
+	// CauseMissingFile: a file is not there.
+	CauseMissingFile CauseKind = "missing_file"
+	// CauseProgram: the program has another reason, by its own decision.
+	CauseProgram CauseKind = "program"
 )
 
 var causeKinds = []CauseKind{CauseExit, CauseSignal, CauseMachine, CauseStart, CauseSilence, CauseError, CauseUnsaid, CauseOther, CauseLeft, CauseRemoved,
@@ -109,7 +159,8 @@ func (f *Failure) OfLoss() bool {
 	return false
 }
 
-const maxCode = 1 << 16 // of exit codes and signals, on any system
+// maxCode bounds exit codes and signals, on any system.
+const maxCode = 1 << 16
 
 func (f *Failure) check(of string) error {
 	switch {
@@ -176,7 +227,8 @@ func (f *Failure) loss() string {
 		return f.name() + " " + f.Cause.String()
 	}
 	verb, last := "lost", ""
-	if f.Cause.Kind == CauseError || f.Cause.Kind == CauseExit { // its program ended by itself
+	if f.Cause.Kind == CauseError || f.Cause.Kind == CauseExit {
+		// The program ended by itself.
 		verb = "failed"
 	}
 	if f.Step > 0 {

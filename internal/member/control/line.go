@@ -24,11 +24,14 @@ const MaxLine = 512 << 10
 // A Line is what a process of a job printed, as `launch --output json` writes it to its standard
 // output: one Line on each line. Bytes that are not UTF-8 are replaced.
 type Line struct {
-	Role   string `json:"role"`
-	Rank   int    `json:"rank"` // the one that it has at this time; of a worker that has not joined yet its number among the workers
+	Role string `json:"role"`
+	// Rank is the one that the process has at this time; of a worker that has not joined yet its
+	// number among the workers.
+	Rank   int    `json:"rank"`
 	Stream string `json:"stream"`
-	Text   string `json:"text"`           // without its end
-	More   bool   `json:"more,omitempty"` // the line was longer than 64 KiB, and its rest is the next Line of this stream
+	Text   string `json:"text"` // without its end
+	// More says that the line was longer than 64 KiB: its rest is the next Line of this stream.
+	More bool `json:"more,omitempty"`
 	// Record is a line of a standard error that is a JSON object, where the job logs JSON
 	// (launch --log-format json). Then the text is empty in the encoded Line, and DecodeLine
 	// sets it to the JSON.

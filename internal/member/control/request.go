@@ -9,16 +9,24 @@ import (
 
 // The operations of a Request.
 const (
-	OpStatus = "status" // answer: Status
-	OpWhy    = "why"    // answer: Why
-	OpEvents = "events" // After, WaitMillis: Events after that number, at once if there are any or the job has ended, else after the wait
+	// OpStatus is answered with a Status.
+	OpStatus = "status"
+	// OpWhy is answered with a Why.
+	OpWhy = "why"
+	// OpEvents is answered with the Events after number After: at once if there are any or the job
+	// has ended, else after WaitMillis.
+	OpEvents = "events"
 
-	// The answer to all others is Done.
-	OpAdd    = "add"    // Host, Slots, GPUs, CPUs: ask for workers on it
-	OpRemove = "remove" // Host: ask all workers there to leave
-	OpStop   = "stop"   // the whole job is being stopped
-	// OpCheckpointStop, Reason, NeedsFolder: all workers write a checkpoint after a step that
-	// they agree on, and the job ends, to go on later.
+	// All others but those of traces and telemetry are answered with Done.
+
+	// OpAdd asks for workers on Host, with Slots, GPUs and CPUs.
+	OpAdd = "add"
+	// OpRemove asks all workers on Host to leave.
+	OpRemove = "remove"
+	// OpStop says that the whole job is being stopped: no worker may leave alone any more.
+	OpStop = "stop"
+	// OpCheckpointStop lets all workers write a checkpoint after a step that they agree on, and the
+	// job ends, to go on later. Reason says who asks. NeedsFolder counts.
 	OpCheckpointStop = "checkpoint-stop"
 
 	// OpScale asks for a number of workers, Workers or those of Placement. Done says whether it
@@ -26,13 +34,18 @@ const (
 	// newer one replaces it.
 	OpScale = "scale"
 
-	// Where shards have backups.
-	OpAddServer    = "add-server"    // Host (may be empty): ask for one more server; Done has its Rank
-	OpRemoveServer = "remove-server" // Rank: its shards go to others, and it ends
+	// OpAddServer asks, where shards have backups, for one more server on Host, or on any if that is
+	// empty. Done has its Rank.
+	OpAddServer = "add-server"
+	// OpRemoveServer moves, where shards have backups, those of the server of Rank to others, and
+	// ends it.
+	OpRemoveServer = "remove-server"
 
-	// The launcher's two: it reports all that it observes, and watches what is wanted.
-	OpReport = "report" // Observed; Done has the Phase
-	OpWanted = "wanted" // Revision, After, WaitMillis: Wanted beyond that revision, or with events after that number, else after the wait
+	// OpReport is the launcher's: Observed is all that it sees. Done has the Phase.
+	OpReport = "report"
+	// OpWanted is the launcher's watch. It is answered with a Wanted as soon as that is beyond
+	// Revision, or has events after number After, else after WaitMillis.
+	OpWanted = "wanted"
 )
 
 // ops are all operations, as messages name them.
@@ -41,10 +54,11 @@ var ops = []string{OpStatus, OpWhy, OpEvents, OpAdd, OpRemove, OpAddServer, OpRe
 
 // Limits of a Request.
 const (
-	MaxRequest    = 64 << 10  // bytes of its JSON
-	MaxSnapshot   = MaxAnswer // the same of OpReport
-	MaxReason     = 8 << 10   // bytes
-	MaxHostName   = 255       // bytes
+	// MaxRequest bounds the JSON of a request but OpReport, in bytes, MaxSnapshot that of OpReport.
+	MaxRequest    = 64 << 10
+	MaxSnapshot   = MaxAnswer
+	MaxReason     = 8 << 10 // bytes
+	MaxHostName   = 255     // bytes
 	MaxSlots      = 1 << 16
 	MaxGPUs       = 1 << 16
 	MaxCPUs       = 1 << 16
@@ -57,33 +71,47 @@ type Request struct {
 	Version int    `json:"version,omitempty"`
 	Op      string `json:"op"`
 	Host    string `json:"host,omitempty"`
-	Slots   int    `json:"slots,omitempty"` // workers that the launcher starts there; 0: one
-	GPUs    int    `json:"gpus,omitempty"`  // GPUs that may be used there; 0: all, -1: none
-	CPUs    int    `json:"cpus,omitempty"`  // processors that may be used there; 0: all
-	Rank    int    `json:"rank,omitempty"`  // of the server that is meant
-	Reason  string `json:"reason,omitempty"`
+	// Slots is how many workers run on Host; 0: one.
+	Slots int `json:"slots,omitempty"`
+	// GPUs and CPUs are how many GPUs and processors may be used there; 0: all, -1: no GPU.
+	GPUs int `json:"gpus,omitempty"`
+	CPUs int `json:"cpus,omitempty"`
+	// Rank is that of the server that is meant.
+	Rank   int    `json:"rank,omitempty"`
+	Reason string `json:"reason,omitempty"`
 	// NeedsFolder refuses a stop with a checkpoint where the workers report that they have no
 	// folder for one.
-	NeedsFolder bool   `json:"needs_folder,omitempty"`
-	After       uint64 `json:"after,omitempty"`    // the number of an event, or of a part
-	Revision    uint64 `json:"revision,omitempty"` // of OpWanted: the one that is known
-	WaitMillis  int64  `json:"wait_ms,omitempty"`
+	NeedsFolder bool `json:"needs_folder,omitempty"`
+	// After is the number of an event, or of a chunk of a trace, that is known.
+	After uint64 `json:"after,omitempty"`
+	// Revision is that of the wanted state that is known.
+	Revision   uint64 `json:"revision,omitempty"`
+	WaitMillis int64  `json:"wait_ms,omitempty"`
 
-	Workers int `json:"workers,omitempty"` // of OpScale: the job's workers in all; 0: those of Placement
+	// Workers is of OpScale: the job's workers in all; 0: those of Placement.
+	Workers int `json:"workers,omitempty"`
 	// Placement says of OpScale on which hosts; hosts that are not named end with none. Without
 	// one the scheduler chooses.
 	Placement []WorkersOnHost `json:"placement,omitempty"`
-	Observed  *Observed       `json:"observed,omitempty"` // of OpReport
+	// Observed is of OpReport.
+	Observed *Observed `json:"observed,omitempty"`
 
-	Metrics     []string `json:"metrics,omitempty"`  // of OpTelemetry and OpSeries
-	NodeIDs     []uint64 `json:"node_ids,omitempty"` // of OpSeries
-	SinceMillis int64    `json:"since_ms,omitempty"` // of OpSeries: the scheduler's clock, Unix
-	Points      int      `json:"points,omitempty"`   // of OpSeries
+	// Metrics is of OpTelemetry and OpSeries, the next three are of OpSeries. SinceMillis is a time
+	// of the scheduler's clock, Unix.
+	Metrics     []string `json:"metrics,omitempty"`
+	NodeIDs     []uint64 `json:"node_ids,omitempty"`
+	SinceMillis int64    `json:"since_ms,omitempty"`
+	Points      int      `json:"points,omitempty"`
 
-	Steps        int     `json:"steps,omitempty"`     // of OpTrace: of each worker; 0: until WindowMillis have passed. Of OpTelemetry: how many of the last steps
-	WindowMillis int64   `json:"window_ms,omitempty"` // of OpTrace: the longest time; 0: MaxTraceMillis
-	Ranks        []int32 `json:"ranks,omitempty"`     // of OpTrace: the workers
-	Trace        uint64  `json:"trace,omitempty"`     // of OpTraceParts and OpTraceEnd
+	// Steps is of OpTrace how many each worker makes; 0: until WindowMillis have passed. Of
+	// OpTelemetry it is how many of the last steps are asked for.
+	Steps int `json:"steps,omitempty"`
+	// WindowMillis is of OpTrace the longest time; 0: MaxTraceMillis.
+	WindowMillis int64 `json:"window_ms,omitempty"`
+	// Ranks are of OpTrace the workers.
+	Ranks []int32 `json:"ranks,omitempty"`
+	// Trace is of OpTraceParts and OpTraceEnd the trace that is meant.
+	Trace uint64 `json:"trace,omitempty"`
 }
 
 // Encode returns the JSON of a request that keeps the limits. A longer Reason is cut.

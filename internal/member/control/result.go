@@ -24,20 +24,32 @@ const maxSeconds = 100 * 365 * 24 * 3600
 // A Result is how a job ended, as `launch --result FILE` writes it. Of a job that was started again
 // by --restarts it is the last run.
 type Result struct {
-	Version   int    `json:"version"`
-	Job       string `json:"job,omitempty"`       // ID; empty: it had none yet
-	ExitCode  int    `json:"exit_code"`           // of launch
-	Phase     string `json:"phase"`               // the last one that was reached: Starting, Forming (all processes were started) or Running (the job was complete)
-	Restarts  int    `json:"restarts,omitempty"`  // by --restarts
-	Scales    int    `json:"scales,omitempty"`    // how often the number of workers was changed as asked, without a restart
-	Signal    int    `json:"signal,omitempty"`    // that launch got, and stopped the job for
-	Cancelled bool   `json:"cancelled,omitempty"` // the job was stopped, by no signal
+	Version int `json:"version"`
+	// Job is the job's ID; empty: it had none yet.
+	Job string `json:"job,omitempty"`
+	// ExitCode is that of launch.
+	ExitCode int `json:"exit_code"`
+	// Phase is the last one that was reached: starting, forming (all processes were started) or
+	// running (the job was complete).
+	Phase string `json:"phase"`
+	// Restarts is how often --restarts started the job again.
+	Restarts int `json:"restarts,omitempty"`
+	// Scales is how often the number of workers was changed as asked, without a restart.
+	Scales int `json:"scales,omitempty"`
+	// Signal is the one that launch got, and stopped the job for.
+	Signal int `json:"signal,omitempty"`
+	// Cancelled says that the job was stopped, by no signal.
+	Cancelled bool `json:"cancelled,omitempty"`
 
-	Failure *Failure    `json:"failure,omitempty"` // why the job did not end well; nil: it did
-	Culprit *ProcessEnd `json:"culprit,omitempty"` // the process whose exit decided ExitCode; nil: none did
+	// Failure is why the job did not end well; nil: it did.
+	Failure *Failure `json:"failure,omitempty"`
+	// Culprit is the process whose exit decided ExitCode; nil: none did.
+	Culprit *ProcessEnd `json:"culprit,omitempty"`
 
-	LostHosts []LostHost   `json:"lost_hosts,omitempty"` // hosts that were not reached, or whose connection was lost, each once
-	Processes []ProcessEnd `json:"processes"`            // by Process
+	// LostHosts are the hosts that were not reached, or whose connection was lost, each once.
+	LostHosts []LostHost `json:"lost_hosts,omitempty"`
+	// Processes are those of the job, in the order of their numbers.
+	Processes []ProcessEnd `json:"processes"`
 	LeftOut   int          `json:"processes_left_out,omitempty"`
 
 	// Metrics are the newest finite ones that worker 0 printed, in all runs; nil: none.
@@ -48,8 +60,9 @@ type Result struct {
 
 	// Changes are the scheduler's events of hosts and servers that came or went while the job
 	// ran.
-	Changes        []Event `json:"changes,omitempty"`
-	ChangesLeftOut int     `json:"changes_left_out,omitempty"` // older ones
+	Changes []Event `json:"changes,omitempty"`
+	// ChangesLeftOut is how many older ones are not in Changes.
+	ChangesLeftOut int `json:"changes_left_out,omitempty"`
 }
 
 // A LostHost is a host that launch lost, or did not reach.
@@ -66,15 +79,25 @@ type Fate string
 
 // The fates.
 const (
-	FateEnded      Fate = "ended"           // it ended by itself
-	FateStopped    Fate = "stopped"         // the launcher stopped it, as the job was over
-	FateOutside    Fate = "stopped_outside" // it ended cleanly after a SIGTERM from outside the launcher
-	FateRemoved    Fate = "removed"         // the job removed it as asked
-	FateLost       Fate = "lost"            // the job went on without it
-	FateRestarted  Fate = "restarted"       // another process took its place, with its rank
-	FateNotJoined  Fate = "not_joined"      // it ended before it had joined the running job
-	FateUnneeded   Fate = "unneeded"        // the launcher stopped it before it had joined the running job
-	FateRefused    Fate = "refused"         // the scheduler gave it up before it had joined the running job
+	// FateEnded: the process ended by itself.
+	FateEnded Fate = "ended"
+	// FateStopped: the launcher stopped the process, as the job was over.
+	FateStopped Fate = "stopped"
+	// FateOutside: the process ended cleanly after a SIGTERM from outside the launcher.
+	FateOutside Fate = "stopped_outside"
+	// FateRemoved: the job removed the process as asked.
+	FateRemoved Fate = "removed"
+	// FateLost: the job went on without the process.
+	FateLost Fate = "lost"
+	// FateRestarted: another process took the place of this one, with its rank.
+	FateRestarted Fate = "restarted"
+	// FateNotJoined: the process ended before it had joined the running job.
+	FateNotJoined Fate = "not_joined"
+	// FateUnneeded: the launcher stopped the process before it had joined the running job.
+	FateUnneeded Fate = "unneeded"
+	// FateRefused: the scheduler gave the process up before it had joined the running job.
+	FateRefused Fate = "refused"
+	// FateNotStarted: the process could not be started.
 	FateNotStarted Fate = "not_started"
 )
 
@@ -82,16 +105,24 @@ var fates = []Fate{FateEnded, FateStopped, FateOutside, FateRemoved, FateLost, F
 
 // A ProcessEnd is how one process of a job ended.
 type ProcessEnd struct {
-	Process  uint32  `json:"process"` // its number
-	Role     string  `json:"role"`
-	Rank     int     `json:"rank"` // the last one; of a worker that never joined its number among the workers
-	Host     string  `json:"host"`
-	PID      int     `json:"pid,omitempty"` // 0: it was never started
-	Fate     Fate    `json:"fate"`
-	Cause    Cause   `json:"cause,omitzero"`      // Exit, Signal, Machine or Start; none: it was never started, and nothing is wrong with it
-	HostLost bool    `json:"host_lost,omitempty"` // the connection to its host was lost, and the process with it
-	Seconds  float64 `json:"seconds"`             // from its start to its end
-	LastLine string  `json:"last_line,omitempty"` // of its output: of its standard error if it failed
+	// Process is the number that the launcher or the scheduler gave it.
+	Process uint32 `json:"process"`
+	Role    string `json:"role"`
+	// Rank is the last one that it had; of a worker that never joined its number among the workers.
+	Rank int    `json:"rank"`
+	Host string `json:"host"`
+	// PID is the process's number on its host; 0: it was never started.
+	PID  int  `json:"pid,omitempty"`
+	Fate Fate `json:"fate"`
+	// Cause is of kind exit, signal, machine or start; none: the process was never started, and
+	// nothing is wrong with it.
+	Cause Cause `json:"cause,omitzero"`
+	// HostLost says that the connection to the host was lost, and the process with it.
+	HostLost bool `json:"host_lost,omitempty"`
+	// Seconds is the time from its start to its end.
+	Seconds float64 `json:"seconds"`
+	// LastLine is the last line of its output: of its standard error if it failed.
+	LastLine string `json:"last_line,omitempty"`
 }
 
 // EncodeResult returns the JSON of a result, and a newline.

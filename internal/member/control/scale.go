@@ -10,9 +10,12 @@ import (
 
 // What becomes of a Scale.
 const (
-	ScaleUnderWay = "under_way" // workers are joining or leaving
-	ScaleReached  = "reached"   // so many workers count, and no others
-	ScaleTooFew   = "too_few"   // workers could not be started, or were lost; Reason says why
+	// ScaleUnderWay: workers are joining or leaving.
+	ScaleUnderWay = "under_way"
+	// ScaleReached: so many workers count, and no others.
+	ScaleReached = "reached"
+	// ScaleTooFew: workers could not be started, or were lost. Reason says why.
+	ScaleTooFew = "too_few"
 )
 
 // MaxWorkers bounds the number of workers that may be asked for.
@@ -26,12 +29,14 @@ type WorkersOnHost struct {
 
 // Scale is the newest number of workers that was asked for and taken.
 type Scale struct {
-	Number    uint64          `json:"number"`              // of the event Scaling
-	Workers   int             `json:"workers"`             // that are wanted
-	Placement []WorkersOnHost `json:"placement,omitempty"` // where they are wanted; none: the scheduler chooses
-	Present   int             `json:"present"`             // workers that count and have not been asked to leave
-	State     string          `json:"state"`               // ScaleUnderWay to ScaleTooFew
-	Reason    string          `json:"reason,omitempty"`    // of ScaleTooFew
+	Number  uint64 `json:"number"`  // of the event Scaling
+	Workers int    `json:"workers"` // that are wanted
+	// Placement is where they are wanted; none: the scheduler chooses.
+	Placement []WorkersOnHost `json:"placement,omitempty"`
+	// Present is how many workers count and have not been asked to leave.
+	Present int    `json:"present"`
+	State   string `json:"state"`            // ScaleUnderWay to ScaleTooFew
+	Reason  string `json:"reason,omitempty"` // of ScaleTooFew
 }
 
 // PlacementText is a placement as people write it: d1=2,d2=1.

@@ -11,25 +11,37 @@ import (
 
 // A Slow says that the others waited for a worker. See telemetry.FindSlow for the rule.
 type Slow struct {
-	Node    uint64  `json:"node"`
-	Rank    int32   `json:"rank"`
-	Host    string  `json:"host"`
-	Share   float64 `json:"share"`   // of the rounds within the time in which one contribution came last by far, those in which it was this one's
-	Rounds  uint64  `json:"rounds"`  // within the time, of a shard: the mean of all shards
-	Gap     float64 `json:"gap"`     // seconds, the mean time that it came after the last but one, or for which the others waited if that is less
-	Steps   float64 `json:"steps"`   // of the job within the time
-	Seconds float64 `json:"seconds"` // the time
+	Node uint64 `json:"node"`
+	Rank int32  `json:"rank"`
+	Host string `json:"host"`
+	// Share is, of the rounds within the time in which one contribution came last by far, the part in
+	// which it was this worker's.
+	Share float64 `json:"share"`
+	// Rounds is how many a shard had within the time: the mean of all shards.
+	Rounds uint64 `json:"rounds"`
+	// Gap is, in seconds, the mean time that it came after the last but one, or for which the others
+	// waited if that is less.
+	Gap float64 `json:"gap"`
+	// Steps is how many the job made within the time, which is Seconds.
+	Steps   float64 `json:"steps"`
+	Seconds float64 `json:"seconds"`
 	// StepSeconds is the mean time of a step of the job, of which Gap is a part.
 	StepSeconds float64 `json:"step_seconds"`
-	Cause       string  `json:"cause"`           // SlowCompute, SlowData, SlowNetwork or empty: which part of its steps is longer than that of the others
-	Ratio       float64 `json:"ratio,omitempty"` // its time in Cause over that of the others, their median; 0: not known
+	// Cause is the part of its steps that is longer than that of the others: SlowCompute, SlowData or
+	// SlowNetwork; empty: none.
+	Cause string `json:"cause"`
+	// Ratio is its time in Cause over the median of the others; 0: not known.
+	Ratio float64 `json:"ratio,omitempty"`
 }
 
 // The parts of a step that make a worker slow.
 const (
-	SlowCompute = telemetry.CauseCompute // its own work: all but waiting for the store and for data, and checkpoints
+	// SlowCompute is the worker's own work: all but waiting for the store and for data, and
+	// checkpoints.
+	SlowCompute = telemetry.CauseCompute
 	SlowData    = telemetry.CauseData
-	SlowNetwork = telemetry.CauseNetwork // neither of the others is longer
+	// SlowNetwork is the rest: neither of the others is longer.
+	SlowNetwork = telemetry.CauseNetwork
 )
 
 // String is a sentence without its full stop: worker 3 on h2 is slow: last in 94 % of the last 310

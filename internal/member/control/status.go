@@ -10,10 +10,11 @@ import (
 
 // Status is the answer to OpStatus.
 type Status struct {
-	Error      string   `json:"error,omitempty"`
-	Job        string   `json:"job"`
-	Phase      string   `json:"phase"`
-	Reason     string   `json:"reason,omitempty"` // why the job failed, for people
+	Error string `json:"error,omitempty"`
+	Job   string `json:"job"`
+	Phase string `json:"phase"`
+	// Reason is why the job failed, for people.
+	Reason     string   `json:"reason,omitempty"`
 	Failure    *Failure `json:"failure,omitempty"`
 	Generation uint64   `json:"generation"`
 	Revision   uint64   `json:"revision"`
@@ -23,15 +24,18 @@ type Status struct {
 	Waiting    []string `json:"waiting,omitempty"`
 	// Journal says for how long the scheduler has not been able to write its journal, and why;
 	// empty: it can. Until then it answers no node.
-	Journal    string        `json:"journal,omitempty"`
-	Warnings   []string      `json:"warnings,omitempty"` // what a person should look at
-	Division   wire.Division `json:"division"`
-	Nodes      []Node        `json:"nodes"`
-	LeftOut    int           `json:"nodes_left_out,omitempty"` // nodes that did not fit
-	Hosts      []Host        `json:"hosts"`
-	LastEvent  uint64        `json:"last_event"`
-	Adaptation *Adaptation   `json:"adaptation,omitempty"` // the newest one of rank 0; nil: the job does not adapt
-	Scale      *Scale        `json:"scale,omitempty"`      // the newest number of workers that was asked for; nil: none was, or hosts were added or removed since
+	Journal   string        `json:"journal,omitempty"`
+	Warnings  []string      `json:"warnings,omitempty"` // what a person should look at
+	Division  wire.Division `json:"division"`
+	Nodes     []Node        `json:"nodes"`
+	LeftOut   int           `json:"nodes_left_out,omitempty"` // nodes that did not fit
+	Hosts     []Host        `json:"hosts"`
+	LastEvent uint64        `json:"last_event"`
+	// Adaptation is the newest one of rank 0; nil: the job does not adapt.
+	Adaptation *Adaptation `json:"adaptation,omitempty"`
+	// Scale is the newest number of workers that was asked for; nil: none was, or hosts were added or
+	// removed since.
+	Scale *Scale `json:"scale,omitempty"`
 
 	// Of jobs whose shards have backups.
 	Placement uint64         `json:"placement,omitempty"` // goes up when shards move
@@ -59,13 +63,14 @@ var nodeStates = []string{NodeCounts, NodeJoining, NodeReady, NodeLeaving, NodeR
 
 // Node is one server or worker.
 type Node struct {
-	Node        uint64 `json:"node"`
-	Role        string `json:"role"`
-	Rank        int32  `json:"rank"` // -1: none yet
-	Host        string `json:"host"`
-	Addr        string `json:"addr,omitempty"`
-	PID         uint32 `json:"pid"`
-	Process     uint32 `json:"process,omitempty"` // the number that the launcher gave it; 0: it was started by hand
+	Node uint64 `json:"node"`
+	Role string `json:"role"`
+	Rank int32  `json:"rank"` // -1: none yet
+	Host string `json:"host"`
+	Addr string `json:"addr,omitempty"`
+	PID  uint32 `json:"pid"`
+	// Process is the number that the launcher or the scheduler gave it; 0: it was started by hand.
+	Process     uint32 `json:"process,omitempty"`
 	State       string `json:"state"`
 	Step        uint64 `json:"step"`
 	Epoch       uint64 `json:"epoch"`

@@ -10,8 +10,11 @@ import (
 // OpTelemetry asks for the newest values of all nodes (answer: Telemetry), OpSeries for past ones
 // (answer: Series).
 const (
-	OpTelemetry = "telemetry" // Metrics: names, as telemetry.Info has them; none: all
-	OpSeries    = "series"    // Metrics, NodeIDs (none: all), SinceMillis (0: all that is known), Points: at most so many, the newest
+	// OpTelemetry has the names of Metrics, as telemetry.Info has them; none: all.
+	OpTelemetry = "telemetry"
+	// OpSeries has Metrics, NodeIDs (none: all), SinceMillis (0: all that is known) and Points, of
+	// which there are at most so many, the newest.
+	OpSeries = "series"
 )
 
 // MaxPoints bounds the Points of one Series.
@@ -24,9 +27,11 @@ type Telemetry struct {
 	Phase string `json:"phase"`
 	// Incarnation is another one after each start of the scheduler. What was before is not
 	// known to this one.
-	Incarnation uint64  `json:"incarnation"`
-	NowMillis   int64   `json:"now_ms"`   // the scheduler's clock, Unix
-	SinceMillis int64   `json:"since_ms"` // when this scheduler began
+	Incarnation uint64 `json:"incarnation"`
+	// NowMillis and SinceMillis are times of the scheduler's clock, Unix: now, and when this scheduler
+	// began.
+	NowMillis   int64   `json:"now_ms"`
+	SinceMillis int64   `json:"since_ms"`
 	Generation  uint64  `json:"generation"`
 	Columns     []Value `json:"columns"` // of each node's Values
 	// Scores are the names of the user's own metrics. Name i belongs to column i of those
@@ -36,9 +41,12 @@ type Telemetry struct {
 	// within the last minute.
 	Nodes   []NodeTelemetry `json:"nodes"`
 	LeftOut int             `json:"nodes_left_out,omitempty"` // that did not fit
-	// Of the job since this scheduler began, with the processes that are gone too.
-	Totals      Numbers           `json:"totals"`  // by column: sums of counters over the processes; NaN: the column is no counter
-	Changes     map[string]uint64 `json:"changes"` // of the membership, by cause: ChangeJoined to ChangeRemoved
+	// Totals, Changes and Checkpoints are those of the job since this scheduler began, with the
+	// processes that are gone too. Totals are by column the sums of counters over the processes; NaN:
+	// the column is no counter.
+	Totals Numbers `json:"totals"`
+	// Changes are those of the membership by cause: ChangeJoined to ChangeRemoved.
+	Changes     map[string]uint64 `json:"changes"`
 	Checkpoints uint64            `json:"checkpoints"`
 	// Slow names the workers that others wait for, the worst one first; none: no one in
 	// particular.
@@ -47,10 +55,14 @@ type Telemetry struct {
 
 // The causes of Changes.
 const (
-	ChangeJoined  = "joined"  // a worker or server became a member of the running job
-	ChangeLeft    = "left"    // a member ended by itself
-	ChangeLost    = "lost"    // a member was declared lost
-	ChangeRemoved = "removed" // a member was asked to leave, or asked to
+	// ChangeJoined: a worker or server became a member of the running job.
+	ChangeJoined = "joined"
+	// ChangeLeft: a member ended by itself.
+	ChangeLeft = "left"
+	// ChangeLost: a member was declared lost.
+	ChangeLost = "lost"
+	// ChangeRemoved: a member was asked to leave, or asked to.
+	ChangeRemoved = "removed"
 )
 
 // NodeGone is the state, in Telemetry alone, of a process that has ended within the last minute.
@@ -95,14 +107,17 @@ type StepTimes struct {
 
 // Series is the answer to OpSeries: what the nodes' values were at equally spaced times.
 type Series struct {
-	Error       string       `json:"error,omitempty"`
-	Incarnation uint64       `json:"incarnation"`
-	FromMillis  int64        `json:"from_ms"` // time of the first point, the scheduler's clock
-	StepMillis  int64        `json:"step_ms"` // between points: 1,000 for the last ten minutes, else 30,000 or a multiple
-	Columns     []Value      `json:"columns"`
-	Scores      []string     `json:"scores,omitempty"` // as in Telemetry
-	Nodes       []NodeSeries `json:"nodes"`
-	LeftOut     int          `json:"nodes_left_out,omitempty"` // that did not fit; ask for fewer metrics, nodes or points
+	Error       string `json:"error,omitempty"`
+	Incarnation uint64 `json:"incarnation"`
+	FromMillis  int64  `json:"from_ms"` // time of the first point, the scheduler's clock
+	// StepMillis is the time between points: 1,000 for the last ten minutes, else 30,000 or a
+	// multiple.
+	StepMillis int64        `json:"step_ms"`
+	Columns    []Value      `json:"columns"`
+	Scores     []string     `json:"scores,omitempty"` // as in Telemetry
+	Nodes      []NodeSeries `json:"nodes"`
+	// LeftOut is how many nodes did not fit: ask for fewer metrics, nodes or points.
+	LeftOut int `json:"nodes_left_out,omitempty"`
 }
 
 // NodeSeries are the past values of one node. Counters are as they were counted: rates are

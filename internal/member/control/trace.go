@@ -7,9 +7,14 @@ import (
 
 // The operations of a trace (package trace).
 const (
-	OpTrace      = "trace"       // begins a window of Steps or, if 0, of WindowMillis; Ranks of workers, none: up to MaxTraced of them. Answer: Trace
-	OpTraceParts = "trace-parts" // of Trace the chunks with numbers above After; the scheduler drops the others. Answer: TraceParts
-	OpTraceEnd   = "trace-end"   // drops Trace, and ends its window. Answer: Done
+	// OpTrace begins a window of Steps or, if that is 0, of WindowMillis, for the workers of Ranks;
+	// none: up to MaxTraced of them. It is answered with a Trace.
+	OpTrace = "trace"
+	// OpTraceParts asks for the chunks of Trace with numbers above After, and lets the scheduler drop
+	// the others. It is answered with TraceParts.
+	OpTraceParts = "trace-parts"
+	// OpTraceEnd drops Trace, and ends its window. It is answered with Done.
+	OpTraceEnd = "trace-end"
 )
 
 // Limits of a trace.
@@ -21,14 +26,16 @@ const (
 
 // Trace is the answer to OpTrace.
 type Trace struct {
-	Error       string `json:"error,omitempty"`
-	Again       bool   `json:"again,omitempty"` // Error may pass, such as another trace that is being taken: ask again
-	Trace       uint64 `json:"trace"`           // its ID
-	StartMillis int64  `json:"start_ms"`        // milliseconds until the window starts
+	Error string `json:"error,omitempty"`
+	// Again says that Error may pass, such as another trace that is being taken: ask again.
+	Again       bool   `json:"again,omitempty"`
+	Trace       uint64 `json:"trace"`    // its ID
+	StartMillis int64  `json:"start_ms"` // milliseconds until the window starts
 	Job         string `json:"job"`
 	Workers     int    `json:"workers"` // how many are traced
 	Servers     int    `json:"servers"`
-	LeftOut     int    `json:"left_out,omitempty"` // workers and servers that are not traced
+	// LeftOut is how many workers and servers are not traced.
+	LeftOut int `json:"left_out,omitempty"`
 }
 
 // The states of TraceParts.
@@ -56,11 +63,12 @@ type TraceNode struct {
 	Rank     int32  `json:"rank"`
 	Host     string `json:"host"`
 	PID      uint32 `json:"pid"`
-	OffsetNS int64  `json:"offset_ns"`         // the scheduler's clock minus the node's
-	BoundNS  int64  `json:"bound_ns"`          // the largest error of OffsetNS
-	Dropped  uint64 `json:"dropped,omitempty"` // spans that did not fit into the node's memory
-	Done     bool   `json:"done"`              // all its chunks have come
-	Missing  string `json:"missing,omitempty"` // why some chunks will not come
+	OffsetNS int64  `json:"offset_ns"` // the scheduler's clock minus the node's
+	BoundNS  int64  `json:"bound_ns"`  // the largest error of OffsetNS
+	// Dropped is how many spans did not fit into the node's memory.
+	Dropped uint64 `json:"dropped,omitempty"`
+	Done    bool   `json:"done"`              // all its chunks have come
+	Missing string `json:"missing,omitempty"` // why some chunks will not come
 }
 
 // A TraceChunk is what a node sent: spans, as package trace encodes them.
