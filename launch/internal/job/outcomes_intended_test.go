@@ -140,7 +140,7 @@ func explain(name, reason string, fits func(p *divergence) bool) outcomes.Intend
 			return false
 		}
 		p := newDivergence(d)
-		return !p.ends() && fits(p)
+		return !p.ends() && !p.hangs() && fits(p)
 	}}
 }
 
@@ -152,9 +152,12 @@ func explainEnd(name, reason string, fits func(p *divergence) bool) outcomes.Int
 			return false
 		}
 		p := newDivergence(d)
-		return p.ends() && fits(p)
+		return p.ends() && !p.hangs() && fits(p)
 	}}
 }
+
+// hangs reports whether the job did not end. No entry explains that.
+func (p *divergence) hangs() bool { return !codeSaid.MatchString(p.Is[len(p.Is)-1]) }
 
 // ends reports whether the job is over where it went on before.
 func (p *divergence) ends() bool { return p.is.over && !p.was.over }
