@@ -64,14 +64,16 @@ type AdaptationNoise struct {
 type AdaptationModel struct {
 	AlphaCompute float64 `json:"alpha_compute"` // seconds
 	BetaCompute  float64 `json:"beta_compute"`  // seconds an example
-	Contention   float64 `json:"contention"`    // share of the computing time, for each further worker on a node
-	Latency      float64 `json:"latency"`       // seconds
-	Worker       float64 `json:"worker"`        // seconds a byte of one worker's traffic
-	Server       float64 `json:"server"`        // seconds a byte of one server's traffic
-	Node         float64 `json:"node"`          // seconds a byte of a node's link
-	Memory       float64 `json:"memory"`        // seconds a byte of a node's memory
-	Update       float64 `json:"update"`        // seconds a byte of one server's part of the traffic
-	Gamma        float64 `json:"gamma"`         // overlap of computing and exchange: 1 none, 10 all but complete
+	// Contention is a share of the computing time, for each further worker on a node.
+	Contention float64 `json:"contention"`
+	Latency    float64 `json:"latency"` // seconds
+	Worker     float64 `json:"worker"`  // seconds a byte of one worker's traffic
+	Server     float64 `json:"server"`  // seconds a byte of one server's traffic
+	Node       float64 `json:"node"`    // seconds a byte of a node's link
+	Memory     float64 `json:"memory"`  // seconds a byte of a node's memory
+	Update     float64 `json:"update"`  // seconds a byte of one server's part of the traffic
+	// Gamma is the overlap of computing and exchange: 1 is none, 10 all but complete.
+	Gamma float64 `json:"gamma"`
 
 	Bytes           int64   `json:"bytes"`   // of the parameters
 	Servers         int     `json:"servers"` // that the job has

@@ -66,10 +66,14 @@ func Ask(ctx context.Context, carry func(ctx context.Context, request []byte) ([
 // Done is the answer to a request that something be done.
 type Done struct {
 	Error string `json:"error,omitempty"` // why nothing was done
-	Again bool   `json:"again,omitempty"` // it may be done a moment later
-	Rank  uint32 `json:"rank,omitempty"`  // of the server that OpAddServer asked for
-	Phase string `json:"phase,omitempty"` // of the job, after OpReport
-	Scale uint64 `json:"scale,omitempty"` // after OpScale: the number of the event Scaling
+	// Again says that it may be done a moment later.
+	Again bool `json:"again,omitempty"`
+	// Rank is that of the server that OpAddServer asked for.
+	Rank uint32 `json:"rank,omitempty"`
+	// Phase is the job's, after OpReport.
+	Phase string `json:"phase,omitempty"`
+	// Scale is the number of the event Scaling, after OpScale.
+	Scale uint64 `json:"scale,omitempty"`
 }
 
 func (d *Done) refusal() (string, bool) { return d.Error, d.Again }

@@ -88,7 +88,8 @@ func (l *Line) check() error {
 
 // ReadLines calls each for every Line of r, until r ends.
 func ReadLines(r io.Reader, each func(Line)) error {
-	in := bufio.NewReaderSize(r, MaxLine+2) // with the newline, and one byte more to see that there is too much
+	// The newline fits, too, and one byte more, which shows that there is too much.
+	in := bufio.NewReaderSize(r, MaxLine+2)
 	for {
 		text, err := in.ReadSlice('\n')
 		if len(bytes.TrimSpace(text)) == 0 && errors.Is(err, io.EOF) {

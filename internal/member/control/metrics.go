@@ -60,7 +60,10 @@ func WithoutStep(line string) bool {
 
 // A MetricsReader finds the metrics in the lines of a job's processes: those of worker 0. The zero
 // value is ready.
-type MetricsReader struct{ within bool } // the rest of a long line follows
+type MetricsReader struct {
+	// within says that the rest of a long line follows.
+	within bool
+}
 
 // Read takes a line. Lines that came in pieces have no metrics.
 func (r *MetricsReader) Read(l Line) (m Metrics, ok bool) {

@@ -27,9 +27,12 @@ type Observed struct {
 
 // The states of a process.
 const (
-	StateWaiting = "waiting" // not started: it is not time yet, or its host is not ready
-	StateRunning = "running" // it is being started, or runs
-	StateEnded   = "ended"   // or could not be started
+	// StateWaiting: the process is not started, since it is not time yet, or its host is not ready.
+	StateWaiting = "waiting"
+	// StateRunning: the process is being started, or runs.
+	StateRunning = "running"
+	// StateEnded: the process has ended, or could not be started.
+	StateEnded = "ended"
 )
 
 // ObservedProcess is a server or worker as the launcher sees it.
@@ -40,10 +43,12 @@ type ObservedProcess struct {
 	Number  int    `json:"number"`
 	Host    string `json:"host"`
 	State   string `json:"state"`
-	// How it ended.
-	Cause   Cause   `json:"cause,omitzero"`
-	Seconds float64 `json:"seconds,omitempty"` // from its start to its end
-	Outside bool    `json:"outside,omitempty"` // cleanly after a SIGTERM from outside the launcher
+	// Cause is how it ended.
+	Cause Cause `json:"cause,omitzero"`
+	// Seconds is for how long it has run.
+	Seconds float64 `json:"seconds,omitempty"`
+	// Outside says that it ended cleanly after a SIGTERM from outside the launcher.
+	Outside bool `json:"outside,omitempty"`
 }
 
 // OK reports whether the process ended with code 0.
@@ -53,12 +58,15 @@ func (p *ObservedProcess) OK() bool {
 
 // ObservedHost is a host as the launcher sees it.
 type ObservedHost struct {
-	Host    string `json:"host"`
-	Slots   int    `json:"slots,omitempty"` // of the hosts file; 0: any number of workers
-	GPUs    int    `json:"gpus,omitempty"`  // as in Request
-	CPUs    int    `json:"cpus,omitempty"`
-	Listed  bool   `json:"listed,omitempty"`  // in the hosts file: workers may run there
-	Servers bool   `json:"servers,omitempty"` // servers may run there
+	Host string `json:"host"`
+	// Slots is that of the hosts file; 0: any number of workers.
+	Slots int `json:"slots,omitempty"`
+	GPUs  int `json:"gpus,omitempty"` // as in Request
+	CPUs  int `json:"cpus,omitempty"`
+	// Listed says that the host is in the hosts file: workers may run there.
+	Listed bool `json:"listed,omitempty"`
+	// Servers says that servers may run there.
+	Servers bool `json:"servers,omitempty"`
 	// First is how many servers the job began with there.
 	First int `json:"first,omitempty"`
 	// Connection is another number for each connection to the host; 0: there is none.

@@ -12,10 +12,13 @@ const maxReport = 64 << 10
 // A Report is one line that a scheduler writes to its launcher, behind the first one, which is the
 // address that it listens on. Exactly one of its fields is set.
 type Report struct {
-	Present *Presence `json:"present,omitempty"` // while the job is forming, a node has registered
-	Absent  *Presence `json:"absent,omitempty"`  // and is gone again
-	Running bool      `json:"running,omitempty"` // the job is complete
-	Failed  *Failure  `json:"failed,omitempty"`
+	// Present is a node that has registered while the job is forming, Absent one that is gone again.
+	Present *Presence `json:"present,omitempty"`
+	Absent  *Presence `json:"absent,omitempty"`
+	// Running says that the job is complete.
+	Running bool `json:"running,omitempty"`
+	// Failed is why the job failed.
+	Failed *Failure `json:"failed,omitempty"`
 	// Adaptation is the newest one of a job that has ended.
 	Adaptation *Adaptation `json:"adaptation,omitempty"`
 	// Metrics is the address at which Prometheus may ask for the job's metrics.
@@ -36,8 +39,10 @@ type Stopping struct {
 
 // A Stopped is what the job can go on from.
 type Stopped struct {
-	Steps  uint64 `json:"steps"`            // of the checkpoint that is complete; 0: there is none
-	Reason string `json:"reason,omitempty"` // why there is none, for people
+	// Steps is after how many steps the checkpoint was written that is complete; 0: there is none.
+	Steps uint64 `json:"steps"`
+	// Reason is why there is none, for people.
+	Reason string `json:"reason,omitempty"`
 }
 
 // A Presence is a node that wants to be in the job.
