@@ -88,7 +88,8 @@ func (r *result) others() float64 {
 // busy is the time in seconds that all cores together have worked; 0 where the system does not
 // tell.
 func busy() float64 {
-	const hertz = 100 // of the counters of /proc/stat
+	// The counters of /proc/stat count hundredths of a second.
+	const hertz = 100
 	data, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(data), "\n")
 	sum := 0.0

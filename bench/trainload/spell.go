@@ -50,7 +50,8 @@ func (m meter) stop(s *spell) {
 // busy is the time in seconds that all cores together have worked; 0 where the system does not
 // tell.
 func busy() float64 {
-	const hertz = 100 // of the counters of /proc/stat
+	// The counters of /proc/stat count hundredths of a second.
+	const hertz = 100
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(text), "\n")
 	sum := 0.0

@@ -210,19 +210,12 @@ func runFidelities(args []string, w io.Writer) error {
 	parts := []float64{0.25, 0.5, 1}
 	table := metrics.Table{Title: "Regret of the best trial at the highest level, median [quartiles] over seeds, at parts of the budget",
 		Columns: []string{"function", "workers", "suggester", "rule", "25 %", "50 %", "100 %"}, Note: fmt.Sprintf("%s; %s", machine(), strings.Join(append([]string{"bench/tune"}, args...), " "))}
-	for _, function := range faithfuls {
-		for _, n := range counts {
-			for _, c := range some {
-				for _, rule := range fidelityRules {
-					cell := fidelityCell{function, n, c, rule}
-					row, err := cell.row(*seeds, *budget, parts)
-					if err != nil {
-						return err
-					}
-					table.Row(row...)
-				}
-			}
+	for _, cell := range fidelityCells(counts, some) {
+		row, err := cell.row(*seeds, *budget, parts)
+		if err != nil {
+			return err
 		}
+		table.Row(row...)
 	}
 	_, err = table.WriteTo(w)
 	return err
@@ -234,6 +227,20 @@ type fidelityCell struct {
 	workers   int
 	suggester contestant
 	rule      fidelityRule
+}
+
+// fidelityCells are all cells, in the order of the table.
+func fidelityCells(workers []int, suggesters []contestant) (all []fidelityCell) {
+	for _, function := range faithfuls {
+		for _, n := range workers {
+			for _, c := range suggesters {
+				for _, rule := range fidelityRules {
+					all = append(all, fidelityCell{function, n, c, rule})
+				}
+			}
+		}
+	}
+	return all
 }
 
 // row makes the searches, and returns the quartiles of the regrets at parts of the budget.

@@ -209,7 +209,7 @@ func (d *Interpolator) height(p int) height {
 func (d *Interpolator) split(cell []int) func(yield func([4]int) bool) {
 	return func(yield func([4]int) bool) {
 		apex := cell[len(cell)-1]
-		for of := range triples(cell[:len(cell)-1]) {
+		for _, of := range triples(cell[:len(cell)-1]) {
 			face, ok := d.face(cell, of)
 
 			// Several triples name a face: the one of its first three points counts.
@@ -225,19 +225,16 @@ func (d *Interpolator) split(cell []int) func(yield func([4]int) bool) {
 	}
 }
 
-// triples yields each three of the points, in their order.
-func triples(points []int) func(yield func([3]int) bool) {
-	return func(yield func([3]int) bool) {
-		for i := range points {
-			for j := range i {
-				for k := range j {
-					if !yield([3]int{points[k], points[j], points[i]}) {
-						return
-					}
-				}
+// triples are each three of the points, in their order.
+func triples(points []int) (all [][3]int) {
+	for i := range points {
+		for j := range i {
+			for k := range j {
+				all = append(all, [3]int{points[k], points[j], points[i]})
 			}
 		}
 	}
+	return all
 }
 
 // face returns those of a cell's points that are in the plane of three of them, in the cell's
