@@ -6,6 +6,7 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
+// avgPool is op.AvgPool2D over channels last. A window's pixels are added in row-major order.
 func (p *pooling) avgPool(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.AvgPool2D)
 	in := poolImagesOf(o.In[0].Shape, o.Out[0].Shape, a.Kernel, a.Stride, a.Pad)
@@ -27,6 +28,8 @@ func (p *pooling) avgPool(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// avgPoolGrad gives each pixel of a window the same share. Windows that overlap add to the same
+// pixels, so one thread has a whole image.
 func (p *pooling) avgPoolGrad(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.AvgPool2DGrad)
 	in := poolImagesOf(o.Out[0].Shape, o.In[0].Shape, a.Kernel, a.Stride, a.Pad)

@@ -106,6 +106,7 @@ func (l *normLine) fit(batch *moments) {
 	l.coefficients()
 }
 
+// coefficients sets scale and shift of the statistics that there are.
 func (l *normLine) coefficients() {
 	for k := range l.scale {
 		l.scale[k] = l.gamma[k] * l.invstd[k]

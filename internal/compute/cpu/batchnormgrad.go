@@ -55,6 +55,7 @@ type normPlane struct {
 	p, q, r []float32
 }
 
+// planeOf is the plane of op o over the sums, which hold what their last run found.
 func (n *norms) planeOf(o *plan.Op, sums *channelSum) *normPlane {
 	c := o.In[0].Channels()
 	return &normPlane{frozen: o.Frozen, sums: sums,

@@ -33,6 +33,8 @@ func (b *biases) columnSums(sum []float32, x f32.Array) func() {
 // channelLast is true if channels follow each other in v's memory.
 func channelLast(v *plan.Value) bool { return v.Layout == plan.ChannelsLast || len(v.Shape) == 2 }
 
+// biasAdd adds a number to each channel, and computes the ReLU behind it. Where channels are last
+// it is x·1 + b, the loop that normalisations have.
 func (b *biases) biasAdd(o *plan.Op) (kernel, error) {
 	v := o.In[0]
 	c := v.Channels()
@@ -61,6 +63,7 @@ func (b *biases) biasAdd(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// biasGrad sums the gradient over all but the channels, in float64.
 func (b *biases) biasGrad(o *plan.Op) (kernel, error) {
 	v := o.In[0]
 	c := v.Channels()

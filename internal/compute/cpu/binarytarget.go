@@ -64,6 +64,8 @@ func binaryLossGrad(out, row, targets, weights []float32, share float64) {
 	}
 }
 
+// binaryCrossEntropyGrad counts first which targets there are, row by row on all threads, and then
+// computes each row's share.
 func (t *binaryTargets) binaryCrossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	weights := o.Attr.(*op.BinaryCrossEntropyGrad).PosWeights

@@ -47,6 +47,9 @@ func (e *crossEntropies) labels(v *plan.Value, classes int, weights []float32) (
 	}, nil
 }
 
+// crossEntropy is the mean loss of the examples whose labels count; 0 if none does. Losses of rows
+// are added in their order. A label out of range is an error of the run, not of the plan: labels
+// change.
 func (e *crossEntropies) crossEntropy(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	smoothing, weights := o.Attr.(*op.SoftmaxCrossEntropy).Smoothing, o.Attr.(*op.SoftmaxCrossEntropy).Weights
@@ -88,6 +91,7 @@ func (e *crossEntropies) crossEntropy(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// crossEntropyGrad is 0 for examples whose labels do not count, and for rows beyond a short batch.
 func (e *crossEntropies) crossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	smoothing, weights := o.Attr.(*op.SoftmaxCrossEntropyGrad).Smoothing, o.Attr.(*op.SoftmaxCrossEntropyGrad).Weights

@@ -14,6 +14,7 @@ func (e *elementwise) builders() builders {
 	return builders{plan.Copy: e.copy, plan.Add: e.add, plan.ReLU: e.relu, plan.ReLUGrad: e.reluGrad}
 }
 
+// copy copies a value.
 func (e *elementwise) copy(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
 		y, x := e.mem.floats(o.Out[0]), e.mem.floats(o.In[0])
@@ -21,6 +22,7 @@ func (e *elementwise) copy(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// add is a + b, and the ReLU behind it. y may be a or b.
 func (e *elementwise) add(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
 		y, a, b := e.mem.array(o.Out[0]), e.mem.array(o.In[0]), e.mem.array(o.In[1])
@@ -28,6 +30,7 @@ func (e *elementwise) add(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// relu is max(x, 0); a NaN stays one.
 func (e *elementwise) relu(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
 		y, x := e.mem.array(o.Out[0]), e.mem.array(o.In[0])
@@ -35,6 +38,7 @@ func (e *elementwise) relu(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// reluGrad is dy where y > 0 and else 0; a NaN in either stays one.
 func (e *elementwise) reluGrad(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
 		dx, y, dy := e.mem.array(o.Out[0]), e.mem.array(o.In[0]), e.mem.array(o.In[1])

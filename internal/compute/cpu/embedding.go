@@ -35,6 +35,7 @@ func (l *lookup) ids(v *plan.Value, rows int) (func() (func(i int) int, error), 
 	}, nil
 }
 
+// embedding copies rows of a table. All ids are checked before the first row is copied.
 func (l *lookup) embedding(o *plan.Op) (kernel, error) {
 	rows, dim := o.In[0].Shape[0], o.In[0].Shape[1]
 	return kernel{bind: func() func() error {

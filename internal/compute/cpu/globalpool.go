@@ -5,6 +5,7 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
+// globalAvgPool is the mean of each channel of an image, its pixels added in order.
 func (p *pooling) globalAvgPool(o *plan.Op) (kernel, error) {
 	xs := o.In[0].Shape
 	c, pixels := xs[1], xs[2]*xs[3]
@@ -23,6 +24,8 @@ func (p *pooling) globalAvgPool(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// globalAvgPoolGrad spreads each channel's gradient evenly: one pixel is computed and copied to the
+// others.
 func (p *pooling) globalAvgPoolGrad(o *plan.Op) (kernel, error) {
 	xs := o.Out[0].Shape
 	c, pixels := xs[1], xs[2]*xs[3]

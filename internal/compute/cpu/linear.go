@@ -27,6 +27,7 @@ func (p *products) linearPlan(x, w tensor.Shape) (*linear.Plan, error) {
 	return linear.New(x[0], x[1], w[0], p.tile, p.threads.pool)
 }
 
+// linear is y = x·Wᵀ + b, and the ReLU behind it.
 func (p *products) linear(o *plan.Op) (kernel, error) {
 	l, err := p.linearPlan(o.In[0].Shape, o.In[1].Shape)
 	if err != nil {
@@ -42,6 +43,8 @@ func (p *products) linear(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// linearGrad is dx = dy·W, dW = dyᵀ·x and db = Σ dy, as far as they are wanted, in passes that
+// share what they pack.
 func (p *products) linearGrad(o *plan.Op) (kernel, error) {
 	l, err := p.linearPlan(o.In[0].Shape, o.In[1].Shape)
 	if err != nil {

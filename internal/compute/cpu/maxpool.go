@@ -58,6 +58,8 @@ func (p *pooling) maxByWindows(o *plan.Op, a *op.MaxPool2D, choice []uint8) func
 	}))
 }
 
+// maxPoolGrad adds each gradient to the element that was the largest. Windows that overlap add to
+// the same pixels, so one thread has a whole image.
 func (p *pooling) maxPoolGrad(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.MaxPool2DGrad)
 	in := poolImagesOf(o.Out[0].Shape, o.In[1].Shape, a.Kernel, a.Stride, a.Pad)

@@ -27,6 +27,8 @@ func (s *squaredErrors) exampleNumbers(v *plan.Value, mode *op.Mode) func() int 
 	return func() int { return n / rows * s.examples.rows(rows) }
 }
 
+// mse is the mean of the squares of differences. Pieces are summed apart in float64, and added in
+// order.
 func (s *squaredErrors) mse(o *plan.Op) (kernel, error) {
 	k := pieces(o.In[0].Len(), grain)
 	there := s.exampleNumbers(o.In[0], o.Attr.(*op.MSE).Mode)
@@ -54,6 +56,7 @@ func (s *squaredErrors) mse(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// mseGrad is 2·dloss·(x − t)/n, and 0 for what is beyond a short batch.
 func (s *squaredErrors) mseGrad(o *plan.Op) (kernel, error) {
 	there := s.exampleNumbers(o.In[0], o.Attr.(*op.MSEGrad).Mode)
 	return kernel{bind: func() func() error {

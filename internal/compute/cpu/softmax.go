@@ -69,6 +69,7 @@ func (s *softmaxes) builders() builders {
 	return builders{plan.Softmax: s.softmax, plan.SoftmaxGrad: s.softmaxGrad}
 }
 
+// softmax is exp(x) / Σ exp(x) of each row, computed in float64.
 func (s *softmaxes) softmax(o *plan.Op) (kernel, error) {
 	c := o.In[0].Shape[1]
 	return kernel{bind: func() func() error {
@@ -81,6 +82,7 @@ func (s *softmaxes) softmax(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
+// softmaxGrad is dx = y·(dy − Σ dy·y) for each row.
 func (s *softmaxes) softmaxGrad(o *plan.Op) (kernel, error) {
 	c := o.In[0].Shape[1]
 	return kernel{bind: func() func() error {

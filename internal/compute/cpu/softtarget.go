@@ -71,6 +71,8 @@ func softLossGrad(out, row, targets []float32, share float64) {
 	}
 }
 
+// softCrossEntropyGrad is 0 for rows that do not count. How many count is known before any row is
+// computed, since each is divided by it.
 func (s *softTargets) softCrossEntropyGrad(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
 	return kernel{bind: func() func() error {

@@ -22,6 +22,8 @@ func planes(v *plan.Value) (n, c, inner int) {
 	return v.Len() / c / inner, c, inner
 }
 
+// biasAdd adds a float32 number to each channel of images or rows of any type, and computes the
+// ReLU behind it.
 func (f *biases) biasAdd(l *lowering) (lowered, error) {
 	o := l.o
 	return l.done(func() launch {

@@ -30,6 +30,7 @@ func (f *convolutions) lowerers() lowerers {
 	return lowerers{plan.Conv2D: f.conv, plan.ConvBackwardData: f.convData, plan.ConvBackwardWeight: f.convWeight}
 }
 
+// close closes the plans. It is called once no launch of them runs any more.
 func (f *convolutions) close() (errs []error) {
 	for _, p := range f.plans {
 		errs = append(errs, p.Close())
@@ -61,6 +62,8 @@ func (f *convolutions) plan(l *lowering, pass cudnn.Op, c cudnn.Conv) (convPlan,
 	return p, nil
 }
 
+// conv is the forward pass. Where the image has another type or fewer lanes than the library
+// multiplies, it goes through scratch memory on both sides.
 func (f *convolutions) conv(l *lowering) (lowered, error) {
 	o := l.o
 	a := o.Attr.(*op.Conv2D)

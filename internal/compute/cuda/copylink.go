@@ -12,8 +12,12 @@ import (
 // copyLink copies, from GPU to GPU or through the host.
 type copyLink struct {
 	ranks []*rank
-	host  bool
-	room  int64 // numbers of the largest part
+
+	// host says that copies go through the host's memory.
+	host bool
+
+	// room is the number of numbers of the largest part.
+	room int64
 
 	// all is that of the largest piece.
 	all int64
@@ -21,6 +25,8 @@ type copyLink struct {
 
 func (l *copyLink) gathers() bool { return !l.host }
 
+// gather lets each rank copy the others' parts of all pieces. It copies nothing before what the
+// others have put on their streams is done, since they write the parts there.
 func (l *copyLink) gather(pieces []piece) error {
 	if err := l.joinStreams(); err != nil {
 		return err
@@ -79,6 +85,8 @@ func (l *copyLink) expose(p piece) error {
 	return l.joinStreams()
 }
 
+// add adds the others' parts of a piece to that of rank j, in the order of ranks, which is the same
+// on every rank: sums are the same bits whoever adds them.
 func (l *copyLink) add(p piece, j int) error {
 	r := l.ranks[j]
 	from, n := p.part(j)

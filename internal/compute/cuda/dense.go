@@ -16,6 +16,7 @@ func (f *products) lowerers() lowerers {
 	return lowerers{plan.Linear: f.linear, plan.LinearGrad: f.linearGrad, plan.MatMul: f.matMul}
 }
 
+// close closes the plans. It is called once no launch of them runs any more.
 func (f *products) close() (errs []error) {
 	for _, p := range f.plans {
 		errs = append(errs, p.Close())

@@ -95,6 +95,8 @@ func same(a, b *Executor) error {
 	return nil
 }
 
+// alike reports whether spans lie in the same places of two executors' mirrors, so that one
+// exchange of bytes serves all parameters in them.
 func alike(a, b []span, in, other *mirrors) bool {
 	return slices.EqualFunc(a, b, func(p, q span) bool {
 		return in.order(p.mirror) == other.order(q.mirror) && len(p.mirror.host) == len(q.mirror.host) && p.from == q.from && p.n == q.n

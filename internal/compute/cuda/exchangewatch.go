@@ -40,6 +40,8 @@ func (g *Group) watchExchange() *exchangeWatch {
 	return l
 }
 
+// once looks once, and looks again later unless the step is over or something was wrong. What it
+// found stays in err; a caller that comes back from a call that was broken off finds it there.
 func (l *exchangeWatch) once() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

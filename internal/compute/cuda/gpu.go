@@ -120,6 +120,7 @@ type product struct {
 	Bias, ReLU     bool
 }
 
+// A productPlan is the library's way to multiply two matrices, ready to run: *cublaslt.Plan.
 type productPlan interface {
 	Workspace() int64
 	Close() error
@@ -231,6 +232,9 @@ type watch struct {
 	timer  *time.Timer
 }
 
+// newWatch starts the goroutine that waits for events. It waits on a thread of its own, since a
+// device that hangs does not come back from the call: then the goroutine stays, and the watch says
+// that it hangs.
 func (g *GPU) newWatch() *watch {
 	w := &watch{ask: make(chan drv.Event), answer: make(chan error, 1), done: make(chan struct{}), timer: time.NewTimer(time.Hour)}
 	w.timer.Stop()

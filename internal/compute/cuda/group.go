@@ -50,6 +50,9 @@ func NewGroup(members []*Executor, link Link) (*Group, error) {
 	return g, nil
 }
 
+// open checks that the members can work together before it changes any of them: one type, GPUs of
+// the driver, each once, steps that are cut alike. Then it makes what the ranks need and points all
+// members at the first one's host memory.
 func (g *Group) open(link Link) error {
 	first := g.members[0]
 	seen := make(map[int]bool)

@@ -95,6 +95,9 @@ func (g *Group) launch(ctx context.Context, hooks plan.Hooks, watch *exchangeWat
 	return nil
 }
 
+// launchSegment puts a segment on all ranks: its parameters, gathered from the ranks' parts where
+// the link can, its ops, and the sum of its gradients. A gather comes between all ranks' parts and
+// any rank's ops, so it divides the ranks' work in two.
 func (g *Group) launchSegment(k int) error {
 	x := &g.exchanges[k]
 	gathers := len(x.gathered) > 0 && g.link.gathers()

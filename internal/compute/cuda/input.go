@@ -33,6 +33,8 @@ type input struct {
 	pixels *pixels
 }
 
+// allocInts takes memory for labels or row numbers. They go to the device as int32, whatever type
+// the user's have.
 func (in *input) allocInts(g *GPU) error {
 	n := int64(in.value.Len())
 	var err error
@@ -70,6 +72,7 @@ func (in *input) take(data any, there int) error {
 	return fmt.Errorf("cuda: input %q is %T, want int32, int64, int or float32", in.value.Name, data)
 }
 
+// takeInts is take for one type.
 func takeInts[T int32 | int64 | int | float32](in *input, data []T, there int) error {
 	for i, v := range data[:there] {
 		n := int(v)
@@ -99,6 +102,7 @@ func (in *input) up(g *GPU, s drv.Stream) error {
 	return nil
 }
 
+// close gives the memory back, but for that of float32 numbers, which is a mirror's.
 func (in *input) close(c driver) error {
 	var errs []error
 	if in.ints != nil {

@@ -59,6 +59,7 @@ func (in *inputs) alloc() error {
 	return nil
 }
 
+// allocOne takes the memory of input i by how ops read it. One that no op reads gets none.
 func (in *inputs) allocOne(i int, reads inputReads) (err error) {
 	one := &in.list[i]
 	switch {

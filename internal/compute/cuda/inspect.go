@@ -39,6 +39,8 @@ func (e *Executor) Inspect(ctx context.Context, see func(op int, results [][]flo
 	return nil
 }
 
+// inspect is Inspect up to where results are on their way to the host. All parameters go up first;
+// gradients and copies come at the end, as in a step that is not looked at.
 func (e *Executor) inspect(ctx context.Context, see func(op int, results [][]float32) error) error {
 	gpu, s := e.gpu, e.schedules.full
 	seed, factor := e.factors()

@@ -12,6 +12,8 @@ func (f *lookups) lowerers() lowerers {
 	return lowerers{plan.Embedding: f.embedding, plan.EmbeddingGrad: f.embeddingGrad}
 }
 
+// embedding copies rows of a table. Numbers of rows were checked on the host, where an error can
+// say which one is wrong.
 func (f *lookups) embedding(l *lowering) (lowered, error) {
 	o := l.o
 	rows, dim, n := o.In[0].Shape[0], o.In[0].Shape[1], o.In[1].Len()
@@ -21,6 +23,8 @@ func (f *lookups) embedding(l *lowering) (lowered, error) {
 	}), nil
 }
 
+// embeddingGrad adds gradients to the rows that were read. The kernel adds in the order of
+// positions, so that the sum does not depend on which thread comes first.
 func (f *lookups) embeddingGrad(l *lowering) (lowered, error) {
 	o := l.o
 	rows, dim, n := o.Out[0].Shape[0], o.Out[0].Shape[1], o.In[0].Len()

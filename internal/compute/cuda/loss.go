@@ -30,6 +30,7 @@ func (f *losses) targets(*lowering) (lowered, error) {
 	return lowered{}, errors.New("a loss with targets (nn.SoftCrossEntropy, nn.BinaryCrossEntropy) has no kernel for GPUs; train on the CPU, or with labels and nn.CrossEntropy")
 }
 
+// softmax is the softmax of each row, or its gradient.
 func (f *losses) softmax(l *lowering) (lowered, error) {
 	o := l.o
 	rows, classes, t := o.In[0].Shape[0], o.In[0].Shape[1], typeOf(o.Out[0])

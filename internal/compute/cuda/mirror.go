@@ -94,6 +94,7 @@ func (p span) down(s drv.Stream) error {
 	return p.mirror.gpu.context.CopyToHost(unsafe.Pointer(&dst[p.from]), p.mirror.device+drv.Ptr(p.from), p.n, s)
 }
 
+// landed moves what has come down to the host's own memory, where it went through a stage.
 func (p span) landed() {
 	if m := p.mirror; m.stage != nil {
 		copy(m.ends[p.from:p.from+p.n], m.stage[p.from:])
@@ -103,6 +104,7 @@ func (p span) landed() {
 // hostBytes is what the mirror takes of the host's memory besides the memory mirrored.
 func (m *mirror) hostBytes() int64 { return int64(len(m.stage)) }
 
+// close gives the device's memory back and lets go of the host's. It may be called twice.
 func (m *mirror) close() error {
 	var errs []error
 	if m.device != 0 {

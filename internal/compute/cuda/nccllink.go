@@ -31,6 +31,8 @@ func (l *ncclLink) do(f func() error) error { return l.ranks[0].context.Do(f) }
 
 func (l *ncclLink) gathers() bool { return true }
 
+// gather lets each rank have the others' parts. The few numbers that do not divide come from the
+// last rank, which has them besides its part.
 func (l *ncclLink) gather(pieces []piece) error {
 	return l.together(pieces, func(p piece, own []drv.Ptr, each int64) error {
 		return l.clique.AllGather(own, p.at, each, nccl.Float32, l.streams)
@@ -39,6 +41,8 @@ func (l *ncclLink) gather(pieces []piece) error {
 	})
 }
 
+// reduce leaves each rank with the sum of its part, and all ranks with that of the numbers that do
+// not divide.
 func (l *ncclLink) reduce(pieces []piece) error {
 	return l.together(pieces, func(p piece, own []drv.Ptr, each int64) error {
 		return l.clique.ReduceScatter(p.at, own, each, nccl.Float32, nccl.Sum, l.streams)

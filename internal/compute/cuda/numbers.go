@@ -31,6 +31,7 @@ type numbers struct {
 	drops []*op.Dropout
 }
 
+// alloc takes the memory, with a key for each Dropout of the plan.
 func (n *numbers) alloc(g *GPU, p *plan.Plan) error {
 	n.gpu, n.size = g, 16
 	for _, o := range p.Ops {
@@ -109,6 +110,8 @@ const (
 	goodSteps    = 2000
 )
 
+// newScaler scales the loss for Float16 alone: the other types have float32's exponents, under
+// which gradients do not vanish.
 func newScaler(c Compute) *scaler {
 	if c == Float16 {
 		return &scaler{on: true, scale: firstScale}

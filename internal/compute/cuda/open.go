@@ -75,6 +75,8 @@ func Open(ordinal int, o Options) (*GPU, error) {
 	return g, nil
 }
 
+// open is Open without the name in its errors. Libraries are looked for before the context is made,
+// which takes time and memory of the device.
 func open(name string, ordinal int, o Options) (g *GPU, err error) {
 	driver, err := openDriver(&o)
 	if err != nil {
@@ -148,9 +150,12 @@ type libraries struct {
 	dnn   *cudnn.Handle
 	blas  *cublaslt.Handle
 	tuner cudnn.Tuner
-	loose bool // Options.NonDeterministic
+
+	// loose is Options.NonDeterministic.
+	loose bool
 }
 
+// openLibraries opens cuDNN and cuBLASLt on the device's thread, where all of their calls are made.
 func (g *GPU) openLibraries(dnn, blas *dl.Library, ctx *drv.Context, o Options) error {
 	l := &libraries{gpu: g, ctx: ctx, loose: o.NonDeterministic}
 	g.norms = o.Norms
@@ -250,6 +255,8 @@ func (l *libraries) remembered(question string, names [2]string, measure func() 
 	return second, nil
 }
 
+// apart implements library: it is measured once for a convolution and remembered with the choices
+// of engines.
 func (l *libraries) apart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (bool, error) {
 	if l.tuner.Repeat == 0 {
 		return false, nil
@@ -260,6 +267,8 @@ func (l *libraries) apart(c cudnn.Conv, accumulates, plan convPlan, add func(s d
 	})
 }
 
+// measureApart measures both ways on scratch memory. Where there is too little of that, the plan
+// that accumulates is taken, which needs no more memory than there must be anyway.
 func (l *libraries) measureApart(c cudnn.Conv, accumulates, plan convPlan, add func(s drv.Stream, y, a, b drv.Ptr) error) (apart bool, err error) {
 	p, q := c.OutSize()
 	image := int64(c.N) * int64(c.C) * int64(c.H) * int64(c.W) * c.In.Size()

@@ -129,6 +129,8 @@ func (p *pixels) convert(g *GPU, to kernels.Type, lanes int, dst drv.Ptr) launch
 	return func(s drv.Stream) error { return g.kernels.Pixels(s, shape) }
 }
 
+// up copies draws and bytes to the device, which is a quarter of the numbers that are made of them
+// there.
 func (p *pixels) up(g *GPU, s drv.Stream) error {
 	err := g.context.CopyToDevice(p.device, unsafe.Pointer(&p.memory[0]), int64(len(p.memory)), s)
 	if err != nil || !p.direct {

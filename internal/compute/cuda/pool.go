@@ -77,6 +77,7 @@ func (f *pools) globalAvgPool(l *lowering) (lowered, error) {
 	}), nil
 }
 
+// globalAvgPoolGrad spreads each channel's gradient evenly over its pixels.
 func (f *pools) globalAvgPoolGrad(l *lowering) (lowered, error) {
 	o := l.o
 	dx := o.Out[0]

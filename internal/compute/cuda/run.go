@@ -227,6 +227,7 @@ func capture(c driver, s drv.Stream, work []launch) (drv.GraphExec, error) {
 	return exec, errors.Join(err, c.DestroyGraph(graph))
 }
 
+// launchAll puts launches on a stream in order, up to the first that fails.
 func launchAll(work []launch, s drv.Stream) error {
 	for _, f := range work {
 		if err := f(s); err != nil {

@@ -22,6 +22,7 @@ type schedule struct {
 // A schedules has both schedules of an executor. full is nil for a plan without gradients.
 type schedules struct{ full, forward *schedule }
 
+// close closes both schedules and forgets them.
 func (s *schedules) close(gpu *GPU) error {
 	err := errors.Join(s.full.close(gpu), s.forward.close(gpu))
 	s.full, s.forward = nil, nil
@@ -67,6 +68,7 @@ type segment struct {
 	arrived, computed, left drv.Event
 }
 
+// close gives graphs, tables and events back. s may be nil.
 func (s *schedule) close(gpu *GPU) error {
 	if s == nil {
 		return nil

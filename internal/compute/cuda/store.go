@@ -73,6 +73,8 @@ type state struct {
 	offset int64
 }
 
+// newStore makes a store with the running statistics of a host, and without parameters: executors
+// bring theirs when they join.
 func newStore(g *GPU, host *plan.Host) (*store, error) {
 	s := &store{gpu: g, gradScale: 1, copies: make(map[copyKey]drv.Ptr), states: make(map[*plan.State]*state),
 		params: mirrors{gpu: g, what: "parameters", blocks: host.Blocks}, grads: mirrors{gpu: g, what: "gradients"}}
@@ -122,6 +124,8 @@ func (s *store) statesDown(stream drv.Stream) error {
 	return s.gpu.context.CopyToHost(unsafe.Pointer(&s.stateHost[0]), s.stateDev, int64(len(s.stateHost)), stream)
 }
 
+// statesLanded moves the running statistics that have come down to the host's own memory. It is
+// called at the end of a run: one that is broken off before leaves them as they were.
 func (s *store) statesLanded() {
 	for _, st := range s.stateOrder {
 		m := s.stateFloats(st)
@@ -200,6 +204,7 @@ func (s *store) reset(to usage) error {
 	return errors.Join(errs...)
 }
 
+// close gives all memory back. It is called when the last executor has left.
 func (s *store) close() error {
 	errs := []error{s.params.close(), s.grads.close(), s.arena.close(s.gpu), s.workspace.close(s.gpu)}
 	for _, c := range s.copyOrder {

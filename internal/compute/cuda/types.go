@@ -96,6 +96,8 @@ func chooseTypes(p *plan.Plan, c Compute) {
 	padInputs(p, c)
 }
 
+// halve stores temporaries in 2 bytes where every op that meets them can. Values that one op wants
+// alike are a group, of which one that has to be float32 makes all float32.
 func halve(p *plan.Plan, float16 bool) {
 	// group has values that have one type. Roots stand for themselves.
 	group := make(map[*plan.Value]*plan.Value)
@@ -109,7 +111,9 @@ func halve(p *plan.Plan, float16 bool) {
 		group[v] = g
 		return g
 	}
-	float := make(map[*plan.Value]bool) // values that have to be float32
+
+	// float has the values that have to be float32.
+	float := make(map[*plan.Value]bool)
 	for _, o := range p.Ops {
 		s := storage[o.Kind]
 		var first *plan.Value
