@@ -59,7 +59,7 @@ func NewCore(set Settings, now time.Time) *Core {
 	c.trace.set, c.adapts.set = &c.set, &c.set
 	c.out = output{now: now, unkept: set.Unkept, job: &c.members.job, events: &c.events}
 	m := &c.members
-	c.timed = []timed{m, &m.job, &m.hosts, &m.servers, &m.change, &m.watches, &m.barriers.waits, &m.signals.waits, &m.changeWaits.waits, &m.launchers, &m.scaleWaits, &m.departures, &m.wish, &c.events, &c.trace}
+	c.timed = []timed{m, &m.job, &m.hosts, &m.servers, &m.change, &m.watches, &m.barriers.waits, &m.signals.waits, &m.changeWaits.waits, &m.launchers, &m.scaleWaits, &m.departing, &m.wish, &c.events, &c.trace}
 	c.waiters = []waiter{&m.launchers, &m.scaleWaits, &m.barriers.waits, &m.signals.waits, &m.changeWaits.waits, &c.events}
 	c.keepers = []keeper{&m.sites, &m.fleet, &m.roster, &m.places, &m.servers, &m.change, &m.scale, &c.adapts, &m.job}
 	return c

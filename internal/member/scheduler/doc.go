@@ -47,12 +47,12 @@
 //	hostTable      the hosts of workers
 //	sites          where workers and servers may run, and how many on each host
 //	fleet          the processes that should be, and how the launcher saw each last
-//	departures     hosts that are being taken away, and what becomes of what runs there
+//	departingHosts hosts that are being taken away, and what becomes of what runs there
 //	wish           the number of workers that rank 0 asks for
 //	scaler         the number of workers that was asked for, and what is left to be done for it
 //	scaleWaits     requests for such a number that wait for the launcher's first report
 //	serverTable    ranks of servers, and servers that were asked for
-//	placement      which server has which shard and its backup; its planner decides
+//	shardPlacement which server has which shard and its backup; its planner decides
 //	watches        the nodes' requests for the next membership
 //	barriers       workers that wait for each other
 //	signals        workers that wait for a word of another one
@@ -90,7 +90,7 @@
 //
 //	launch/internal/job                the worker's process has ended: the launcher's next report of what
 //	                                   it observes has its end (control.Observed)
-//	observed.go, verdict.go            judge.ended: a member that ended is lost, unless it may leave
+//	observed.go, judge.go              judge.ended: a member that ended is lost, unless it may leave
 //	lease.go                           without that word, the lease of a silent node expires; soon, if its
 //	                                   watch ended with its connection (leases.cut)
 //	loss.go                            loseWorker: the node is lost, and the policy may fail the job for it
@@ -105,11 +105,11 @@
 //	kvstore/internal/attempt           a push of the old generation is refused as stale, and sent again
 //	worker/agreement.go, change.go     the workers agree after which step they make the change; there
 //	                                   each calls Arrive and says what it has used
-//	commit.go                          all have arrived: the servers are asked (Membership.LostToCount)
+//	changecommit.go                    all have arrived: the servers are asked (Membership.LostToCount)
 //	servernode/lossreport.go           each answers with wire.LostExamples
 //	division.go                        usedByLost: what the lost worker used of its share; the rest of
 //	                                   the epoch is divided
-//	commit.go                          once those are ready that the policy wants in its place, the
+//	changecommit.go                    once those are ready that the policy wants in its place, the
 //	                                   generation goes up again, ranks are dense, and the arrivals are
 //	                                   answered: the workers go on
 //
@@ -122,10 +122,10 @@
 //	core.go, event.go, output.go       what goes in, what comes out, the loop over the machines
 //	handle.go, control.go              who answers which request of nodes, and of people and launcher
 //	membership.go                      the sum of the machines of the membership
-//	register.go, join.go, leave.go, loss.go, commit.go, hostchanges.go, serverchanges.go
-//	                                   its procedures
+//	register.go, join.go, leave.go, loss.go, changecommit.go, hostchanges.go,
+//	serverchanges.go                   its procedures
 //	wanted.go, observed.go             what the launcher watches, and what it reports
-//	verdict.go                         what the end of a process means for the job
+//	judge.go                           what the end of a process means for the job
 //	views.go, status.go                what the core says of itself
 //	journal.go, state.go, bolt.go, etcd.go
 //	                                   what outlives a scheduler
@@ -133,8 +133,9 @@
 //	                                   the shell: its loop, requests, the journal, the launcher
 //
 // Every machine is in the file that is named for it: policy.go, job.go, roster.go and node.go,
-// lease.go, change.go and division.go, hosts.go, sites.go, fleet.go, departures.go, wish.go, scale.go
-// (its planner in scaleplan.go), scalewaits.go, servers.go, placement.go (its planner in plan.go and
-// backups.go), watches.go, waits.go, barriers.go, signals.go, changewaits.go,
-// eventlog.go, telemetry.go, slow.go, trace.go, adaptation.go.
+// lease.go, change.go and division.go, hosts.go, sites.go, fleet.go, departinghosts.go, wish.go,
+// scaling.go (what it does in scale.go, its planner in scaleplan.go), scalewaits.go, servers.go,
+// shardplacement.go (its planner in shardplan.go and shardbackups.go), watches.go, waitlist.go,
+// barriers.go, signals.go, changewaits.go, eventlog.go, telemetry.go, slow.go, trace.go,
+// adaptation.go.
 package scheduler

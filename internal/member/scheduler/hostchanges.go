@@ -46,7 +46,7 @@ func (m *membership) changeHost(out *output, r control.Request) string {
 // addHost wants workers on a host. It returns why that is not possible.
 func (m *membership) addHost(out *output, r control.Request) string {
 	name, slots := r.Host, r.Slots
-	if m.departures.has(name) {
+	if m.departing.has(name) {
 		return fmt.Sprintf("host %s cannot be added: it is being taken away", name)
 	}
 	if why := m.hosts.cannotAdd(name); why != "" {

@@ -27,17 +27,17 @@ type membership struct {
 
 	hosts hostTable
 	// The wanted state: where processes may run, and which should.
-	sites      sites
-	fleet      fleet
-	departures departures
-	scale      scaler
-	wish       wish
+	sites     sites
+	fleet     fleet
+	departing departingHosts
+	scale     scaler
+	wish      wish
 	// cameOrWent is when a worker came or went last.
 	cameOrWent time.Time
 	// followed is the revision of the fleet that was looked at last.
 	followed uint64
 	servers  serverTable
-	places   placement
+	places   shardPlacement
 
 	watches     watches
 	barriers    barriers
@@ -50,7 +50,7 @@ type membership struct {
 func newMembership(set *Settings, now time.Time) membership {
 	return membership{
 		set: set, policy: policy{set}, job: newJobState(set, now), leases: leases{set: set}, change: newChanger(set),
-		hosts: newHostTable(set.Elastic.JoinTimeout), scale: scaler{set: set}, servers: newServerTable(set), places: newPlacement(set),
+		hosts: newHostTable(set.Elastic.JoinTimeout), scale: scaler{set: set}, servers: newServerTable(set), places: newShardPlacement(set),
 		watches: newWatches(), barriers: newBarriers(), signals: newSignals(),
 	}
 }

@@ -32,7 +32,7 @@ func (m *membership) observe(out *output, o *control.Observed) *control.Done {
 			}
 		}
 		f.settle(o)
-		m.departures.observe(out, m.departureEnv(out), o.Hosts)
+		m.departing.observe(out, m.departingEnv(out), o.Hosts)
 	}
 	return &control.Done{Phase: phaseNames[m.job.phase]}
 }
@@ -68,7 +68,7 @@ func (m *membership) startServer(out *output, rank uint32, host string) {
 	switch {
 	case host == "":
 		m.serverFailed(out, int(rank), "all hosts of the job are being taken away")
-	case m.departures.has(host):
+	case m.departing.has(host):
 		m.serverFailed(out, int(rank), "the host is being taken away")
 	default:
 		m.fleet.want(control.WantedProcess{Role: control.Server, Rank: int(rank), Number: int(rank), Host: host})

@@ -1,160 +1,233 @@
 package scheduler
 
 import (
-	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/control"
-	"github.com/paragon-train/paragon/internal/observe/plural"
+	"github.com/paragon-train/paragon/internal/observe/joblog"
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// A scaler knows the number of workers that was asked for last, and how far it has been carried out.
-// What is to be started and released the membership plans (scaleplan.go).
-type scaler struct {
-	set *Settings
-	// newest is the number that was asked for last.
-	newest scaling
-	dirty  bool
-}
-
-// A scaling is a number of workers that was asked for, and what is left to be done for it. Workers
-// are started first; others are released when those count, or when there would be more than
-// --max-workers, so that a job that moves to other hosts trains meanwhile.
-type scaling struct {
-	// Number is that of the event that tells of it; 0: nothing was asked for.
-	Number  uint64
-	Workers int
-	// Placement has the hosts as the job spells them; none: the scheduler chooses.
-	Placement []control.WorkersOnHost `json:",omitempty"`
-	// Reached says that there were so many workers.
-	Reached bool `json:",omitempty"`
-	// Short is why not all can be started.
-	Short string `json:",omitempty"`
-	// Lost is why there are fewer again.
-	Lost string `json:",omitempty"`
-	// Starts are workers that are still to be started.
-	Starts []starts `json:",omitempty"`
-	// Releases are the processes of workers that are still to leave, in their order.
-	Releases []uint32 `json:",omitempty"`
-	// Failed are hosts that could not start all: no more are started there.
-	Failed []string `json:",omitempty"`
-}
-
-// text is what was asked for, for people.
-func (s *scaling) text() string { return control.ScaleText(s.Workers, s.Placement) }
-
-// same reports whether the scaling is what a request asks for.
-func (s *scaling) same(r control.Request) bool {
-	return s.Workers == r.Wanted() && slices.EqualFunc(s.Placement, r.Placement, func(a, b control.WorkersOnHost) bool {
-		return a.Workers == b.Workers && strings.EqualFold(a.Host, b.Host)
-	})
-}
-
-// cannot says which limit a number of workers does not keep; empty: none. servers is how many there
-// are.
-func (s *scaler) cannot(r control.Request, servers int) string {
-	wanted, e := r.Wanted(), s.set.Elastic
-	text := "cannot scale to " + control.ScaleText(wanted, r.Placement)
-	switch {
-	case wanted < e.MinWorkers:
-		return fmt.Sprintf("%s: want at least %d (--min-workers)", text, e.MinWorkers)
-	case e.MaxWorkers > 0 && wanted > e.MaxWorkers:
-		return fmt.Sprintf("%s: want at most %d (--max-workers)", text, e.MaxWorkers)
-	case wanted+servers > cluster.MaxNodes:
-		return fmt.Sprintf("%s: the job has %s, want at most %d workers and servers in all", text, plural.Of(servers, "server"), cluster.MaxNodes)
+// askScale takes a request for a number of workers, of launch ctl scale or of passWish. One that is
+// begun takes the place of what rank 0 wishes for.
+func (m *membership) askScale(out *output, r control.Request) *control.Done {
+	if why := m.cannotChange(out); why != "" {
+		return &control.Done{Error: why}
 	}
+	done, begun := m.scale.ask(out, m.scaleEnv(out), r)
+	if begun {
+		m.wish = wish{}
+	}
+	return done
+}
+
+// startsMissing takes note of workers that could not be started on a host.
+func (m *membership) startsMissing(out *output, host, why string) {
+	m.scale.startsMissing(out, m.scaleEnv(out), host, why)
+}
+
+// scaleEnv is what a scaler needs of the job: its machines, and what the membership does for it.
+type scaleEnv struct {
+	set       *Settings
+	job       *jobState
+	policy    policy
+	roster    *roster
+	hosts     *hostTable
+	sites     *sites
+	fleet     *fleet
+	departing *departingHosts
+
+	// grantLeave lets a worker leave.
+	grantLeave func(n *node, why string)
+	// vacate asks all workers on a host to leave, and wants no others there.
+	vacate func(host string)
+}
+
+// scaleEnv is what the scaler needs of this membership.
+func (m *membership) scaleEnv(out *output) scaleEnv {
+	return scaleEnv{
+		set: m.set, job: &m.job, policy: m.policy, roster: &m.roster, hosts: &m.hosts, sites: &m.sites, fleet: &m.fleet, departing: &m.departing,
+		grantLeave: func(n *node, why string) { m.grantLeave(out, n, why) },
+		vacate:     func(host string) { m.vacate(out, host) },
+	}
+}
+
+// ask takes a request for a number of workers, which workers may come and go for. It reports whether
+// it was begun.
+func (sc *scaler) ask(out *output, env scaleEnv, r control.Request) (done *control.Done, begun bool) {
+	why := ""
+	if env.job.stop != notStopping {
+		why = "cannot scale to " + control.ScaleText(r.Wanted(), r.Placement) + ": the whole job is being stopped"
+	} else {
+		why = sc.cannot(r, len(env.roster.living(wire.RoleServer)))
+	}
+	switch t := &sc.newest; {
+	case why != "":
+		return &control.Done{Error: why}, false
+	case !env.fleet.heard():
+		return &control.Done{Error: "launch has not reported yet which hosts the job has", Again: true}, false
+	case t.Number > 0 && t.same(r) && sc.state(env.roster.staying()) != control.ScaleTooFew:
+		return &control.Done{Scale: t.Number}, false
+	}
+	if refusal := sc.begin(out, env, r.Wanted(), r.Placement); refusal != "" {
+		out.note("scale refused: %s", refusal).Event = joblog.Scale.With("action", "refused", "reason", refusal)
+		return &control.Done{Error: refusal}, false
+	}
+	return &control.Done{Scale: sc.newest.Number}, true
+}
+
+// begin plans for a number of workers, and begins to carry it out. It returns why that is not
+// possible.
+func (sc *scaler) begin(out *output, env scaleEnv, workers int, placement []control.WorkersOnHost) (refusal string) {
+	s := scalePlan{scaling: scaling{Workers: workers}}
+	if len(placement) > 0 {
+		refusal = s.planPlacement(env, placement)
+	} else {
+		refusal = s.planNumber(env)
+	}
+	if refusal != "" {
+		return refusal
+	}
+	for _, p := range slices.Clone(env.fleet.list) { // those are among the ones that the plan starts
+		if p.isWorker() && p.delayed() {
+			env.fleet.drop(p)
+		}
+	}
+	out.events.clearScale(out, sc.newest.Number)
+	said := placement
+	if len(s.Placement) > 0 {
+		said = s.Placement
+	}
+	plan := s.planText(env)
+	s.Number = out.events.last + 1
+	sc.newest, sc.dirty = s.scaling, true
+	out.event(control.Event{Action: control.Scaling, Workers: workers, Placement: said, Reason: plan})
+	for _, p := range s.cancelled {
+		env.fleet.drop(p)
+	}
+	for _, p := range s.cancelled {
+		sc.leaveHost(out, env, p.Host)
+	}
+	sc.check(out, env.roster.workers())
+	sc.goOn(out, env)
 	return ""
 }
 
-// end forgets what was asked for, because hosts are added or removed by name.
-func (s *scaler) end() {
-	if s.newest.Number > 0 {
-		s.newest, s.dirty = scaling{}, true
-	}
-}
-
-// underWay reports whether the number is being carried out.
-func (s *scaler) underWay() bool {
-	return s.newest.Number > 0 && !s.newest.Reached && s.newest.Short == ""
-}
-
-// tooFew tells that the number of workers cannot be reached.
-func (s *scaler) tooFew(out *output, why string) {
-	if t := &s.newest; t.Short == "" && !t.Reached {
-		t.Short, s.dirty = why, true
-		out.event(control.Event{Action: control.ScaleShort, Scale: t.Number, Reason: why})
-	}
-}
-
-// check notes that the number of workers is reached, when other workers count.
-func (s *scaler) check(out *output, counting []*node) {
-	t := &s.newest
-	if t.Number == 0 || out.job.phase != wire.PhaseRunning || !t.matches(counting) {
+// goOn does what can be done now for the scaling.
+func (sc *scaler) goOn(out *output, env scaleEnv) {
+	s := &sc.newest
+	if s.Number == 0 || !env.job.running() || env.job.stop != notStopping || len(s.Starts)+len(s.Releases) == 0 {
 		return
 	}
-	if t.Lost != "" || t.Short != "" {
-		t.Lost, t.Short, s.dirty = "", "", true
-	}
-	if !t.Reached {
-		t.Reached, s.dirty = true, true
-		out.event(control.Event{Action: control.Scaled, Scale: t.Number, Workers: t.Workers})
-	}
-}
-
-// matches reports whether the workers that count are those that are wanted. A worker that is about
-// to leave is not.
-func (s *scaling) matches(counting []*node) bool {
-	on := make(map[string]int)
-	for _, n := range counting {
-		if !n.stays() {
-			return false
+	for _, g := range slices.Clone(s.Starts) {
+		if env.hosts.status(g.Host) != control.RemovalQueued && !env.roster.vacating(g.Host) {
+			s.Starts = slices.DeleteFunc(s.Starts, func(o starts) bool { return o == g })
+			sc.dirty = true
+			sc.grow(out, env, g)
 		}
-		on[n.Host]++
 	}
-	return len(counting) == s.Workers && !slices.ContainsFunc(s.Placement, func(p control.WorkersOnHost) bool { return on[p.Host] != p.Workers })
-}
-
-// lost notes why there are fewer workers than were asked for.
-func (s *scaler) lost(why string) {
-	if s.newest.Number > 0 {
-		s.newest.Lost, s.dirty = why, true
+	all := env.sites.inAll(env.fleet.staying)
+	coming := len(s.Starts) > 0 || slices.ContainsFunc(env.fleet.list, func(p *wantedProcess) bool {
+		return p.isWorker() && p.stays() && !p.Joined && !slices.Contains(s.Releases, p.Process)
+	})
+	for _, g := range s.Starts {
+		all += g.Workers
 	}
-}
-
-// state is what has become of the number.
-func (s *scaler) state(staying int) string {
-	switch t := &s.newest; {
-	case t.Short != "":
-		return control.ScaleTooFew
-	case !t.Reached:
-		return control.ScaleUnderWay
-	case staying < t.Workers:
-		return control.ScaleTooFew
-	}
-	return control.ScaleReached
-}
-
-// status is the newest number of workers that was asked for; nil: none was.
-func (s *scaler) status(staying int) *control.Scale {
-	t := &s.newest
-	if t.Number == 0 {
-		return nil
-	}
-	return &control.Scale{Number: t.Number, Workers: t.Workers, Placement: t.Placement, Present: staying, State: s.state(staying), Reason: cmp.Or(t.Lost, t.Short)}
-}
-
-func (s *scaler) keep(out *output) {
-	if s.dirty {
-		s.dirty = false
-		out.put("scale", s.newest)
+	for _, number := range slices.Clone(s.Releases) {
+		p := env.fleet.of(number)
+		done := p == nil || !p.stays()
+		if !done && (!p.Joined || !coming || env.set.Elastic.MaxWorkers > 0 && all > env.set.Elastic.MaxWorkers) {
+			all--
+			done = sc.release(out, env, p)
+		}
+		if done {
+			s.Releases = slices.DeleteFunc(s.Releases, func(n uint32) bool { return n == number })
+			sc.dirty = true
+		}
 	}
 }
 
-func (s *scaler) restore(_ string, value []byte) error {
-	return json.Unmarshal(value, &s.newest)
+// grow starts workers on a host.
+func (sc *scaler) grow(out *output, env scaleEnv, g starts) {
+	nodes := env.roster.size()
+	switch {
+	case env.departing.has(g.Host):
+		sc.startsMissing(out, env, g.Host, "the host is being taken away")
+		return
+	case nodes+g.Workers > cluster.MaxNodes:
+		sc.startsMissing(out, env, g.Host, fmt.Sprintf("the job has %d workers and servers, want at most %d", nodes, cluster.MaxNodes))
+		return
+	}
+	if status := env.hosts.status(g.Host); status == "" || status == control.Removed || status == control.HostFailed {
+		env.hosts.expect(out, g.Host)
+		out.note("host %s: workers will join from it", g.Host).Event = joblog.HostChanged.With("action", control.AddQueued, "node_host", g.Host)
+	}
+	env.sites.start(env.fleet, g.Host, g.Workers, env.fleet.staying(g.Host) == 0)
+}
+
+// release ends a worker that is not wanted any more: one that is in the job leaves at the next
+// step. False: it cannot leave yet.
+func (sc *scaler) release(out *output, env scaleEnv, p *wantedProcess) bool {
+	n, why := env.roster.ofProcess(p.Process), "the job scales to "+sc.newest.text()
+	if !p.Joined || n == nil {
+		env.fleet.endAs(p, control.GoalEnd, 0, control.FateRemoved, "before it had joined", "")
+		if n != nil {
+			env.grantLeave(n, why)
+		}
+		sc.leaveHost(out, env, p.Host)
+		return true
+	}
+	if refusal := env.policy.needs(n, env.roster, env.job); refusal != "" {
+		if !env.fleet.arriving() && len(sc.newest.Starts) == 0 {
+			sc.tooFew(out, fmt.Sprintf("%v cannot leave: %s", n, refusal)) // nobody comes after whom it could leave
+		}
+		return false
+	}
+	env.grantLeave(n, why)
+	env.sites.listMembers(env.fleet, p.Host)
+	return true
+}
+
+// leaveHost removes a host on which no worker is wanted, and none is in the job. It stays in the
+// roster.
+func (sc *scaler) leaveHost(out *output, env scaleEnv, host string) {
+	if status := env.hosts.status(host); status == "" || status == control.Removed || env.fleet.staying(host) > 0 || env.roster.hasWorkers(host) {
+		return
+	}
+	env.vacate(host)
+}
+
+// startsMissing takes note of workers that could not be started on a host. Others are started in
+// their place where there are free slots, unless it was said on which hosts they are wanted.
+func (sc *scaler) startsMissing(out *output, env scaleEnv, host, why string) {
+	s := &sc.newest
+	if s.Number == 0 || s.Reached || !env.job.running() {
+		return
+	}
+	s.Failed = append(s.Failed, host)
+	sc.dirty = true
+	if len(s.Placement) > 0 {
+		sc.tooFew(out, fmt.Sprintf("host %s: %s", host, why))
+		return
+	}
+	have := env.sites.inAll(env.fleet.staying)
+	for _, g := range s.Starts {
+		have += g.Workers
+	}
+	for _, p := range env.fleet.list {
+		if p.isWorker() && p.delayed() && p.stays() {
+			have++
+		}
+	}
+	missing := s.Workers - have
+	if missing <= 0 {
+		return
+	}
+	more, placed := env.sites.room(missing, env.fleet.staying, s.Failed)
+	s.Starts = append(s.Starts, more...)
+	if placed < missing {
+		sc.tooFew(out, fmt.Sprintf("host %s: %s; no other host has a free slot", host, why))
+	}
 }

@@ -35,7 +35,7 @@ func (m *membership) addServer(out *output, host string) (rank uint32, refusal s
 func (m *membership) serverFailed(out *output, rank int, reason string) {
 	if host, ok := m.servers.failed(out, rank, reason); ok {
 		m.fleet.endServer(uint32(rank), control.FateRefused, "could not be added: "+reason)
-		m.departures.serverNotAdded(out, m.departureEnv(out), uint32(rank), host, reason)
+		m.departing.serverNotAdded(out, m.departingEnv(out), uint32(rank), host, reason)
 	}
 }
 

@@ -53,13 +53,13 @@ func (t *serverTable) comes(rank int32) bool {
 
 // removed reports whether the newest server of a rank was removed as requested: it will not be
 // started again.
-func (t *serverTable) removed(rank uint32, r *roster, p *placement) bool {
+func (t *serverTable) removed(rank uint32, r *roster, p *shardPlacement) bool {
 	n := r.newestServer(rank)
 	return n != nil && (n.life == removed || n.life == left) && p.isVacant(int(rank))
 }
 
 // free is the rank for one more server: that of a removed server, or a new one.
-func (t *serverTable) free(r *roster, p *placement) (rank uint32) {
+func (t *serverTable) free(r *roster, p *shardPlacement) (rank uint32) {
 	for int(rank) < t.ranks && !t.removed(rank, r, p) || t.comes(int32(rank)) {
 		rank++
 	}
@@ -68,7 +68,7 @@ func (t *serverTable) free(r *roster, p *placement) (rank uint32) {
 
 // status is the ranks of servers as a status has them, at most so many as one may have. nil:
 // servers do not come and go.
-func (t *serverTable) status(r *roster, p *placement, job *jobState) (list []control.ServerStatus) {
+func (t *serverTable) status(r *roster, p *shardPlacement, job *jobState) (list []control.ServerStatus) {
 	if !p.plan.backups || job.phase == wire.PhaseForming {
 		return nil
 	}

@@ -101,7 +101,7 @@ func TestAServerGetsTheRankOfARemovedOne(t *testing.T) {
 	out, r := running(1, 3)
 	set := settingsOf(1, 3)
 	set.Elastic.Backups = 1
-	s, p := newServerTable(set), newPlacement(set)
+	s, p := newServerTable(set), newShardPlacement(set)
 	if rank := s.free(r, &p); rank != 3 {
 		t.Errorf("beside three servers one more gets rank %d", rank)
 	}
@@ -128,7 +128,7 @@ func TestAPlacementLosesNoShardThatHasACopy(t *testing.T) {
 	out, r := running(1, 2)
 	set := settingsOf(1, 2)
 	set.Elastic.Backups = 1
-	p := newPlacement(set)
+	p := newShardPlacement(set)
 	p.declare(out, 1, r.node(1), &wire.Declare{Name: "k", Form: wire.FormDense, Rule: wire.RuleOptimizer, Size: 10}, 2)
 	out.says(t, "declared", "#1 key 0\n   server 0: 10 values at 0\n", "placement/key/00000000")
 	if why := p.plan.depends(0); why != "" {

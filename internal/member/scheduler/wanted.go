@@ -57,54 +57,14 @@ func (m *membership) reconcile(out *output) {
 		m.scale.goOn(out, m.scaleEnv(out))
 	}
 	m.passWish(out)
-	if m.departures.any() {
-		m.departures.goOn(out, m.departureEnv(out))
+	if m.departing.any() {
+		m.departing.goOn(out, m.departingEnv(out))
 	}
 	if m.sites.relisted && m.fleet.Adopted { // before, the wanted state names no process
 		m.sites.relisted, m.fleet.dirty = false, true
 		m.fleet.revision++
 	}
 	m.followed = m.fleet.revision
-}
-
-// departureEnv is what the machine of departures needs of this membership.
-func (m *membership) departureEnv(out *output) departureEnv {
-	return departureEnv{
-		set: m.set, job: &m.job, hosts: &m.hosts, servers: &m.servers, sites: &m.sites, fleet: &m.fleet,
-		removeHost: func(host string) string {
-			return m.changeHost(out, control.Request{Op: control.OpRemove, Host: host})
-		},
-		removeServer: func(rank int) (string, bool) { return m.removeServer(out, rank) },
-		addServer:    func(host string) (uint32, string) { return m.addServer(out, host) },
-		beginStop:    func(reason string) { m.beginStop(out, reason) },
-	}
-}
-
-// askScale takes a request for a number of workers. One that is begun takes the place of what rank 0
-// wishes for.
-func (m *membership) askScale(out *output, r control.Request) *control.Done {
-	if why := m.cannotChange(out); why != "" {
-		return &control.Done{Error: why}
-	}
-	done, begun := m.scale.ask(out, m.scaleEnv(out), r)
-	if begun {
-		m.wish = wish{}
-	}
-	return done
-}
-
-// startsMissing takes note of workers that could not be started on a host.
-func (m *membership) startsMissing(out *output, host, why string) {
-	m.scale.startsMissing(out, m.scaleEnv(out), host, why)
-}
-
-// scaleEnv is what the machine of scales needs of this membership.
-func (m *membership) scaleEnv(out *output) scaleEnv {
-	return scaleEnv{
-		set: m.set, job: &m.job, policy: m.policy, roster: &m.roster, hosts: &m.hosts, sites: &m.sites, fleet: &m.fleet, departures: &m.departures,
-		grantLeave: func(n *node, why string) { m.grantLeave(out, n, why) },
-		vacate:     func(host string) { m.vacate(out, host) },
-	}
 }
 
 // wanted is all that should be, but for the events.

@@ -72,14 +72,14 @@ func TestAHostThatIsTakenAwayIsEmptiedOrTheJobStops(t *testing.T) {
 		set.Elastic.Backups = c.backups
 		f, s := wantedOf(out, r)
 		var did []string
-		env := departureEnv{set: set, job: out.job, hosts: &hostTable{}, servers: &serverTable{}, sites: s, fleet: f,
+		env := departingEnv{set: set, job: out.job, hosts: &hostTable{}, servers: &serverTable{}, sites: s, fleet: f,
 			removeHost:   func(host string) string { did = append(did, "remove "+host); return "" },
 			removeServer: func(rank int) (string, bool) { did = append(did, fmt.Sprint("remove server ", rank)); return "", false },
 			beginStop:    func(reason string) { did = append(did, "stop: "+reason) },
 		}
 		i := slices.IndexFunc(r.nodes, func(n *node) bool { return n.Host == c.host })
 		notice := &control.HostNotice{LeftMillis: time.Minute.Milliseconds(), CheckpointMillis: time.Minute.Milliseconds()}
-		var l departures
+		var l departingHosts
 		l.observe(out, env, []control.ObservedHost{{Host: c.host, Connection: int(r.nodes[i].process), Notice: notice}})
 		l.goOn(out, env)
 		if !l.has(c.host) || !slices.Equal(did, c.want) {
@@ -94,7 +94,7 @@ func TestANumberOfWorkersIsReachedOnHostsWithFreeSlots(t *testing.T) {
 	f, s := wantedOf(out, r)
 	var left []string
 	hosts := newHostTable(time.Minute)
-	env := scaleEnv{set: set, job: out.job, policy: policy{set}, roster: r, hosts: &hosts, sites: s, fleet: f, departures: &departures{},
+	env := scaleEnv{set: set, job: out.job, policy: policy{set}, roster: r, hosts: &hosts, sites: s, fleet: f, departing: &departingHosts{},
 		grantLeave: func(n *node, _ string) {
 			left = append(left, n.Host)
 			f.aim(f.of(n.process), control.GoalLeave, 0)

@@ -26,10 +26,12 @@ const (
 	leaveTries = 4
 )
 
-// A departure is a host that is about to be taken away. Its workers leave the job at the next step,
-// as those of a removed host do, and its servers are removed once their shards are at others. If
-// that is not possible, or takes too long, the whole job stops with a checkpoint.
-type departure struct {
+// A departingHost is a whole host that is about to be taken away, such as a spot machine, and has
+// given notice of it. (What becomes of a worker that was lost is in loss.go, and of one that leaves
+// by itself in leave.go.) Its workers leave the job at the next step, as those of a removed host do,
+// and its servers are removed once their shards are at others. If that is not possible, or takes too
+// long, the whole job stops with a checkpoint.
+type departingHost struct {
 	host       string
 	connection int
 	why        string    // for people
@@ -39,20 +41,20 @@ type departure struct {
 	limit        time.Time // when the rest of the time is needed for a checkpoint
 	kill         time.Time // when workers that cannot leave are killed; zero: they are not
 
-	stage   departureStage
+	stage   departingStage
 	stays   bool      // its workers are lost with it, and the job goes on
 	retry   time.Time // no step is tried before
 	refused int
 	added   int // rank of the server that was added elsewhere, so that one remains; -1: none was
 }
 
-// departures are the hosts that are being taken away, in the order of their notices. They are not in
-// the journal: the launcher reports its notices again.
-type departures struct{ list []*departure }
+// departingHosts are the hosts that are being taken away, in the order of their notices. They are not
+// in the journal: the launcher reports its notices again.
+type departingHosts struct{ list []*departingHost }
 
-// departureEnv is what departures need of the job: its machines, and what the membership does for
+// departingEnv is what departingHosts need of the job: its machines, and what the membership does for
 // them.
-type departureEnv struct {
+type departingEnv struct {
 	set     *Settings
 	job     *jobState
 	hosts   *hostTable
@@ -71,26 +73,39 @@ type departureEnv struct {
 	beginStop func(reason string)
 }
 
-// A departureStage is how far a departure has come.
-type departureStage uint8
+// departingEnv is what the machine of departing hosts needs of this membership.
+func (m *membership) departingEnv(out *output) departingEnv {
+	return departingEnv{
+		set: m.set, job: &m.job, hosts: &m.hosts, servers: &m.servers, sites: &m.sites, fleet: &m.fleet,
+		removeHost: func(host string) string {
+			return m.changeHost(out, control.Request{Op: control.OpRemove, Host: host})
+		},
+		removeServer: func(rank int) (string, bool) { return m.removeServer(out, rank) },
+		addServer:    func(host string) (uint32, string) { return m.addServer(out, host) },
+		beginStop:    func(reason string) { m.beginStop(out, reason) },
+	}
+}
+
+// A departingStage is how far a host is on its way out.
+type departingStage uint8
 
 const (
-	departureSeen  departureStage = iota // the job is forming, or nothing was done yet
-	departureBegun                       // workers and servers are leaving
-	departureOver                        // nothing of the job depends on the host any more
+	departingSeen  departingStage = iota // the job is forming, or nothing was done yet
+	departingBegun                       // workers and servers are leaving
+	departingOver                        // nothing of the job depends on the host any more
 )
 
 // observe takes the notices of a report. A host that the report does not have is gone.
-func (l *departures) observe(out *output, env departureEnv, all []control.ObservedHost) {
-	l.list = slices.DeleteFunc(l.list, func(d *departure) bool {
+func (l *departingHosts) observe(out *output, env departingEnv, all []control.ObservedHost) {
+	l.list = slices.DeleteFunc(l.list, func(d *departingHost) bool {
 		return !slices.ContainsFunc(all, func(x control.ObservedHost) bool { return x.Host == d.host })
 	})
 	for _, x := range all {
-		i := slices.IndexFunc(l.list, func(d *departure) bool { return d.host == x.Host })
+		i := slices.IndexFunc(l.list, func(d *departingHost) bool { return d.host == x.Host })
 		switch {
 		case i < 0 && x.Notice != nil:
 			why := "host " + x.Host + " is being taken away" + because(x.Notice.Text)
-			d := &departure{host: x.Host, connection: x.Connection, why: why, added: -1}
+			d := &departingHost{host: x.Host, connection: x.Connection, why: why, added: -1}
 			l.list = append(l.list, d)
 			d.notice(x.Notice, out.now)
 		case i < 0:
@@ -108,7 +123,7 @@ func (l *departures) observe(out *output, env departureEnv, all []control.Observ
 
 // notice takes how much time is left. A notice that gives more than an earlier one changes nothing,
 // nor does one that repeats it, a little later.
-func (d *departure) notice(n *control.HostNotice, now time.Time) {
+func (d *departingHost) notice(n *control.HostNotice, now time.Time) {
 	by := now.Add(n.Left())
 	if !d.by.IsZero() && !by.Before(d.by.Add(-time.Second)) {
 		return
@@ -117,8 +132,8 @@ func (d *departure) notice(n *control.HostNotice, now time.Time) {
 	d.limit = by.Add(-min(n.Left()/2, stopReserve))
 }
 
-// staysAfterAll forgets a departure whose notice was withdrawn. What has left by then stays away.
-func (l *departures) staysAfterAll(out *output, env departureEnv, d *departure) {
+// staysAfterAll forgets a host whose notice was withdrawn. What has left by then stays away.
+func (l *departingHosts) staysAfterAll(out *output, env departingEnv, d *departingHost) {
 	text := fmt.Sprintf("host %s is no longer being taken away", d.host)
 	if p := env.sites.of(d.host); p != nil && p.Away {
 		if p.Away, env.sites.dirty = false, true; !env.hosts.leaves(d.host) {
@@ -132,20 +147,20 @@ func (l *departures) staysAfterAll(out *output, env departureEnv, d *departure) 
 }
 
 // has reports whether a host is being taken away.
-func (l *departures) has(host string) bool {
-	return slices.ContainsFunc(l.list, func(d *departure) bool { return d.host == host })
+func (l *departingHosts) has(host string) bool {
+	return slices.ContainsFunc(l.list, func(d *departingHost) bool { return d.host == host })
 }
 
 // any reports whether a host is being taken away.
-func (l *departures) any() bool { return len(l.list) > 0 }
+func (l *departingHosts) any() bool { return len(l.list) > 0 }
 
 // taken tells what the job does for a host that is being taken away.
-func (l *departures) taken(out *output, action string, d *departure, text string) {
+func (l *departingHosts) taken(out *output, action string, d *departingHost, text string) {
 	out.eventLogged(control.Event{Action: action, Host: d.host, Reason: text}, joblog.HostNotice.With("node_host", d.host, "reason", text))
 }
 
 // next is when something is to be done for a host that is being taken away.
-func (l *departures) next(open bool) (next time.Time) {
+func (l *departingHosts) next(open bool) (next time.Time) {
 	if !open {
 		return next
 	}
@@ -158,29 +173,29 @@ func (l *departures) next(open bool) (next time.Time) {
 }
 
 // goOn does what can be done now for the hosts that are being taken away.
-func (l *departures) goOn(out *output, env departureEnv) {
+func (l *departingHosts) goOn(out *output, env departingEnv) {
 	for _, d := range slices.Clone(l.list) {
 		l.pass(out, env, d)
 		if out.now.Before(d.retry) {
 			continue
 		}
-		if d.retry = (time.Time{}); !env.job.running() || env.job.stop == stoppingWithCheckpoint || d.stage == departureOver {
+		if d.retry = (time.Time{}); !env.job.running() || env.job.stop == stoppingWithCheckpoint || d.stage == departingOver {
 			continue
 		}
-		if d.stage == departureSeen && !l.begin(out, env, d) {
+		if d.stage == departingSeen && !l.begin(out, env, d) {
 			continue
 		}
 		l.removeHost(out, env, d)
 		l.moveServers(out, env, d)
 		if servers, workers := d.leftBehind(env.fleet); env.job.stop != stoppingWithCheckpoint && len(servers)+len(workers) == 0 && !d.stays {
-			d.stage = departureOver
+			d.stage = departingOver
 			l.taken(out, control.Vacated, d, fmt.Sprintf("the job no longer needs host %s, which is being taken away", d.host))
 		}
 	}
 }
 
-// pass acts on the deadlines of a departure.
-func (l *departures) pass(out *output, env departureEnv, d *departure) {
+// pass acts on the deadlines of a departing host.
+func (l *departingHosts) pass(out *output, env departingEnv, d *departingHost) {
 	if !d.kill.IsZero() && !out.now.Before(d.kill) {
 		d.kill = time.Time{}
 		for _, p := range env.fleet.stayingOn(d.host) {
@@ -193,7 +208,7 @@ func (l *departures) pass(out *output, env departureEnv, d *departure) {
 		return
 	}
 	d.limit = time.Time{}
-	if d.stage == departureOver {
+	if d.stage == departingOver {
 		return
 	}
 	servers, workers := d.leftBehind(env.fleet)
@@ -217,7 +232,7 @@ func maxTime(a, b time.Time) time.Time {
 }
 
 // leftBehind names what is still on a host that is being taken away, and should have left.
-func (d *departure) leftBehind(f *fleet) (servers, workers []string) {
+func (d *departingHost) leftBehind(f *fleet) (servers, workers []string) {
 	for _, p := range f.list {
 		switch {
 		case p.Host != d.host || p.ended():
@@ -231,8 +246,8 @@ func (d *departure) leftBehind(f *fleet) (servers, workers []string) {
 }
 
 // begin begins to empty a host that is being taken away, or stops the job if that is not possible.
-func (l *departures) begin(out *output, env departureEnv, d *departure) bool {
-	d.stage = departureBegun
+func (l *departingHosts) begin(out *output, env departingEnv, d *departingHost) bool {
+	d.stage = departingBegun
 	servers, workers := d.leftBehind(env.fleet)
 	p, _ := env.sites.add(d.host)
 	switch e := env.set.Elastic; {
@@ -261,7 +276,7 @@ func (l *departures) begin(out *output, env departureEnv, d *departure) bool {
 }
 
 // removeHost removes the host, if workers stay there or are on their way.
-func (l *departures) removeHost(out *output, env departureEnv, d *departure) {
+func (l *departingHosts) removeHost(out *output, env departingEnv, d *departingHost) {
 	if !env.set.Elastic.Enabled || env.hosts.status(d.host) == control.RemovalQueued || len(env.fleet.stayingOn(d.host)) == 0 {
 		return
 	}
@@ -279,7 +294,7 @@ func (l *departures) removeHost(out *output, env departureEnv, d *departure) {
 
 // moveServers removes the servers of a host, one after the other. Where no other one would remain,
 // one is added elsewhere first, and the shards move to that.
-func (l *departures) moveServers(out *output, env departureEnv, d *departure) {
+func (l *departingHosts) moveServers(out *output, env departingEnv, d *departingHost) {
 	var next *wantedProcess
 	remains := false
 	for _, p := range env.fleet.list {
@@ -314,7 +329,7 @@ func (l *departures) moveServers(out *output, env departureEnv, d *departure) {
 }
 
 // addServerElsewhere adds a server on a host that stays, unless one is on its way.
-func (l *departures) addServerElsewhere(out *output, env departureEnv, d *departure) {
+func (l *departingHosts) addServerElsewhere(out *output, env departingEnv, d *departingHost) {
 	if slices.ContainsFunc(env.servers.coming, func(x comingServer) bool { return !l.has(x.Host) }) {
 		return
 	}
@@ -333,7 +348,7 @@ func (l *departures) addServerElsewhere(out *output, env departureEnv, d *depart
 
 // serverNotAdded stops the job if a server could not be added that was to take the shards of a host
 // that is being taken away.
-func (l *departures) serverNotAdded(out *output, env departureEnv, rank uint32, host, reason string) {
+func (l *departingHosts) serverNotAdded(out *output, env departingEnv, rank uint32, host, reason string) {
 	for _, d := range l.list {
 		if d.added == int(rank) {
 			l.stop(out, env, d, fmt.Sprintf("server %d could not be added on %s: %s", rank, host, reason))
@@ -342,7 +357,7 @@ func (l *departures) serverNotAdded(out *output, env departureEnv, rank uint32, 
 }
 
 // stop stops the job with a checkpoint, before a host is taken away.
-func (l *departures) stop(out *output, env departureEnv, d *departure, why string) {
+func (l *departingHosts) stop(out *output, env departingEnv, d *departingHost, why string) {
 	if env.job.stop == stoppingWithCheckpoint || !env.job.open() {
 		return
 	}

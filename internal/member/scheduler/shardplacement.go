@@ -15,13 +15,14 @@ import (
 // maxPlaces bounds the places in one answer.
 const maxPlaces = 40_000
 
-// A placement says which server has which shard, and its backup. The planner decides; the placement
-// numbers what it decided, records it, and moves shards one step after the other.
+// A shardPlacement says which server has which shard, and its backup. (Which hosts get workers is in
+// sites.go.) The planner decides; the placement numbers what it decided, records it, and moves
+// shards one step after the other.
 //
 // The number goes up whenever shards are elsewhere than before, so that nodes with an older one ask
 // again. Shards move in steps: a step waits until all backups of the one before are filled, since
 // only a full backup can become a primary.
-type placement struct {
+type shardPlacement struct {
 	plan planner
 	// number is 0 where shards never move, since they have no backups.
 	number uint64
@@ -35,8 +36,8 @@ type placement struct {
 	dirty bool
 }
 
-func newPlacement(set *Settings) placement {
-	p := placement{plan: newPlanner(set.Servers)}
+func newShardPlacement(set *Settings) shardPlacement {
+	p := shardPlacement{plan: newPlanner(set.Servers)}
 	if p.plan.backups = set.Elastic.Backups > 0; p.plan.backups {
 		p.number = 1
 	}
@@ -46,7 +47,7 @@ func newPlacement(set *Settings) placement {
 
 // declare answers a node with the plan of a key, which is made when the key is declared first.
 // ranks is how many ranks of servers there are.
-func (p *placement) declare(out *output, request uint64, n *node, m *wire.Declare, ranks int) {
+func (p *shardPlacement) declare(out *output, request uint64, n *node, m *wire.Declare, ranks int) {
 	known := len(p.plan.keys)
 	out.answer(request, p.plan.declare(m, n.String(), out.job.generation))
 	if len(p.plan.keys) == known {
@@ -61,7 +62,7 @@ func (p *placement) declare(out *output, request uint64, n *node, m *wire.Declar
 }
 
 // readPlaces answers where the shards of keys are.
-func (p *placement) readPlaces(out *output, request uint64, m *wire.ReadPlaces) {
+func (p *shardPlacement) readPlaces(out *output, request uint64, m *wire.ReadPlaces) {
 	out.answer(request, p.plan.places(m.From, p.number))
 }
 
@@ -83,7 +84,7 @@ func (p *planner) places(from, placement uint64) *wire.Places {
 
 // filled takes the report of a primary that backups have its shards. It reports whether the next
 // step of moving shards may be due.
-func (p *placement) filled(out *output, request uint64, n *node, m *wire.Filled, r *roster) bool {
+func (p *shardPlacement) filled(out *output, request uint64, n *node, m *wire.Filled, r *roster) bool {
 	list := p.plan.byKey()
 	for _, x := range m.Shards {
 		if x.Key >= uint64(len(list)) || int(x.Shard) >= len(list[x.Key].plan.Shards) {
@@ -114,7 +115,7 @@ func isNode(n *node, id uint64) bool {
 }
 
 // even does the next step of moving shards, and reports whether there was one.
-func (p *placement) even(out *output) bool {
+func (p *shardPlacement) even(out *output) bool {
 	if !p.plan.backups || !p.unsteady {
 		return false
 	}
@@ -133,7 +134,7 @@ func (p *placement) even(out *output) bool {
 
 // lose goes on without a server: the backups of its shards become primaries. It returns how many
 // keys that concerns, or an error that says of which shard no copy is left.
-func (p *placement) lose(rank uint32) (keys int, err error) {
+func (p *shardPlacement) lose(rank uint32) (keys int, err error) {
 	changed, err := p.plan.lose(rank)
 	if err != nil {
 		return 0, err
@@ -143,7 +144,7 @@ func (p *placement) lose(rank uint32) (keys int, err error) {
 }
 
 // enter adds a server at a vacant rank. It returns how many keys get backups there.
-func (p *placement) enter(rank uint32) (keys int) {
+func (p *shardPlacement) enter(rank uint32) (keys int) {
 	changed := p.plan.enter(rank)
 	p.unsteady = true
 	p.renew(changed)
@@ -151,13 +152,13 @@ func (p *placement) enter(rank uint32) (keys int) {
 }
 
 // renew makes a new placement in which these keys have moved. The caller makes the new revision.
-func (p *placement) renew(keys []*placed) {
+func (p *shardPlacement) renew(keys []*placed) {
 	p.number, p.dirty = p.number+1, true
 	p.mark(keys...)
 }
 
 // mark says that keys have moved.
-func (p *placement) mark(keys ...*placed) {
+func (p *shardPlacement) mark(keys ...*placed) {
 	for _, k := range keys {
 		if !k.dirty {
 			k.dirty = true
@@ -167,15 +168,15 @@ func (p *placement) mark(keys ...*placed) {
 }
 
 // grow adds vacant ranks of servers up to a number.
-func (p *placement) grow(ranks int) { p.plan.grow(ranks) }
+func (p *shardPlacement) grow(ranks int) { p.plan.grow(ranks) }
 
 // isVacant reports whether no server has the rank.
-func (p *placement) isVacant(rank int) bool {
+func (p *shardPlacement) isVacant(rank int) bool {
 	return rank < 0 || rank >= len(p.plan.gone) || p.plan.gone[rank]
 }
 
 // vacant is the vacant rank that is wanted (-1: the lowest); false: there is none.
-func (p *placement) vacant(wanted int32) (uint32, bool) {
+func (p *shardPlacement) vacant(wanted int32) (uint32, bool) {
 	for _, rank := range []int32{wanted, -1} {
 		for r := range p.plan.gone {
 			if p.plan.gone[r] && (rank < 0 || rank == int32(r)) {
@@ -187,7 +188,7 @@ func (p *placement) vacant(wanted int32) (uint32, bool) {
 }
 
 // bare warns that shards should have backups and have none, because only one server is left.
-func (p *placement) bare(job *jobState) string {
+func (p *shardPlacement) bare(job *jobState) string {
 	if !p.plan.backups || job.phase != wire.PhaseRunning || p.plan.living() != 1 {
 		return ""
 	}
@@ -200,7 +201,7 @@ func (p *placement) bare(job *jobState) string {
 }
 
 // sayBare logs that warning once.
-func (p *placement) sayBare(out *output) {
+func (p *shardPlacement) sayBare(out *output) {
 	text := p.bare(out.job)
 	if text != "" && !p.saidBare {
 		out.warn("%s", text).Event = joblog.NoBackups.With()
@@ -209,7 +210,7 @@ func (p *placement) sayBare(out *output) {
 }
 
 // holdings counts the shards that servers have into their statuses, which are in order of rank.
-func (p *placement) holdings(list []control.ServerStatus) {
+func (p *shardPlacement) holdings(list []control.ServerStatus) {
 	for _, k := range p.plan.list {
 		for i := range k.plan.Shards {
 			s, x := &k.plan.Shards[i], k.backupState(i)
@@ -225,7 +226,7 @@ func (p *placement) holdings(list []control.ServerStatus) {
 	}
 }
 
-// A keptPlacement is the record of a placement.
+// A keptPlacement is the record of a shardPlacement.
 type keptPlacement struct {
 	Number   uint64 `json:",omitempty"`
 	Unsteady bool   `json:",omitempty"`
@@ -249,7 +250,7 @@ type keptPlaces struct {
 
 // keep records the keys that have moved, then the number: in one write, so that a restart finds
 // both or none.
-func (p *placement) keep(out *output) {
+func (p *shardPlacement) keep(out *output) {
 	for _, k := range p.moved {
 		k.dirty = false
 		if !out.unkept {
@@ -263,11 +264,11 @@ func (p *placement) keep(out *output) {
 	}
 }
 
-func (p *placement) kept() keptPlacement { return keptPlacement{p.number, p.unsteady} }
+func (p *shardPlacement) kept() keptPlacement { return keptPlacement{p.number, p.unsteady} }
 
 // restore takes a record. ranks is how many ranks of servers there are. Keys come before their
 // places, in the order of their declarations.
-func (p *placement) restore(rest string, value []byte, ranks int) error {
+func (p *shardPlacement) restore(rest string, value []byte, ranks int) error {
 	kind, number, _ := strings.Cut(rest, "/")
 	switch kind {
 	case "":
@@ -290,7 +291,7 @@ func (p *placement) restore(rest string, value []byte, ranks int) error {
 // restoreKey makes the plan of a key again, with the ranks of servers that there were when it was
 // declared, so that the same shards come out. Where they are now, the record of its places says,
 // and its hash is the recorded one.
-func (p *placement) restoreKey(value []byte, ranks int) error {
+func (p *shardPlacement) restoreKey(value []byte, ranks int) error {
 	var k keptKey
 	if err := json.Unmarshal(value, &k); err != nil {
 		return err
@@ -307,7 +308,7 @@ func (p *placement) restoreKey(value []byte, ranks int) error {
 }
 
 // restorePlaces puts the shards of a key where they were.
-func (p *placement) restorePlaces(number string, value []byte, ranks int) error {
+func (p *shardPlacement) restorePlaces(number string, value []byte, ranks int) error {
 	var k keptPlaces
 	if err := json.Unmarshal(value, &k); err != nil {
 		return err
@@ -322,7 +323,7 @@ func (p *placement) restorePlaces(number string, value []byte, ranks int) error 
 }
 
 // restored finds out which ranks of servers are vacant.
-func (p *placement) restored(r *roster, ranks int) {
+func (p *shardPlacement) restored(r *roster, ranks int) {
 	p.plan.grow(ranks)
 	for rank := range p.plan.gone {
 		p.plan.gone[rank] = r.server(uint32(rank)) == nil
