@@ -99,8 +99,8 @@ type Config struct {
 	// Listening, if set, is called once the scheduler listens; what it returns is called when
 	// the job has ended.
 	Listening func(w Where) (ended func(), err error)
-	// Watcher may be nil.
-	Watcher Watcher
+	// Observer may be nil.
+	Observer Observer
 
 	// MetricsListen is the address, host:port, on which the scheduler's host serves the job's
 	// metrics to Prometheus; empty: nowhere.
@@ -169,8 +169,8 @@ func (c *Config) setDefaults() error {
 	if c.ServerHosts == nil {
 		c.ServerHosts = c.Hosts
 	}
-	if c.Watcher == nil {
-		c.Watcher = nobody{}
+	if c.Observer == nil {
+		c.Observer = nobody{}
 	}
 	if c.Output == nil {
 		c.Output = lines.New(lines.Config{})

@@ -35,9 +35,9 @@ type core struct {
 
 	scheduler endpoint
 	requests  requests
-	exchange  exchange
+	exchange  stateExchange
 	want      wantedState
-	present   attendance
+	present   registrations
 	history   history
 	// done says that the scheduler has ended well: nobody joins any more.
 	done bool
@@ -82,7 +82,7 @@ func newCore(set settings, now time.Time) *core {
 	c.machines = newMachines(&c.out, set.Remote)
 	c.scheduler = endpoint{port: "0", metrics: set.Metrics}
 	c.requests = requests{out: &c.out, asked: make(map[int]any)}
-	c.exchange = exchange{out: &c.out, requests: &c.requests}
+	c.exchange = stateExchange{out: &c.out, requests: &c.requests}
 	c.present.nodes = make(map[control.Presence]bool)
 	c.history = history{out: &c.out, members: make(map[string]bool)}
 	c.reaper = reaper{&c.out, &c.procs, set.StopTimeout}

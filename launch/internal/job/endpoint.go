@@ -8,16 +8,23 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 )
 
+// The limits of what the launcher starts again by itself: a scheduler (endpoint.again), and a whole
+// job (Repeat). Package scheduler has constants of the same names for workers and servers, whose
+// restarts it decides, and sends the delay with each process that it wants.
 const (
-	// firstBackOff comes before a process is started again. It doubles each time, up to
-	// lastBackOff.
+	// firstBackOff comes before a scheduler or a job is started again. It doubles each time, up
+	// to lastBackOff.
 	firstBackOff = time.Second
 	lastBackOff  = 30 * time.Second
-	// longLife is how long a process lived that was no failed attempt.
+	// longLife is how long a scheduler lived that was no failed attempt.
 	longLife = time.Minute
-	// maxRestarts bounds how often a scheduler or a server is started again in a row.
+	// maxRestarts bounds how often a scheduler is started again in a row.
 	maxRestarts = 8
 )
+
+// maxServerRestarts is how often the scheduler has a server started again in a row. The launcher only
+// names it in messages, and asks whether it is 0.
+const maxServerRestarts = 8
 
 // An endpoint is where the job's schedulers listen, one after the other: all on the address and port
 // that the first one chose, so that the others find them.

@@ -14,9 +14,9 @@ const (
 	// noWorkerTime is how long a job may have no worker at all before it is given up, whatever
 	// its scheduler waits for.
 	noWorkerTime = 10 * time.Second
-	// lostEndTime is how long a process that the scheduler has declared lost has to end by
-	// itself.
-	lostEndTime = 5 * time.Second
+	// unadmittedEndTime is how long a worker that has not joined has to end by itself, when the
+	// scheduler has ended and admits nobody any more.
+	unadmittedEndTime = 5 * time.Second
 )
 
 // Timers: one warns if no worker has joined, one looks for workers that ended and have not joined,
@@ -157,13 +157,13 @@ func (c *core) endedWell(n *Node) {
 	case !c.present.complete:
 		// The scheduler is told, so that the job does not become complete with it.
 		if c.out.after(joinedReportTime, unjoinedCheck{}); c.set.Changes() {
-			c.follow()
+			c.beginExchange()
 		}
 	case c.set.Changes() && !n.stopped && !n.leaving && !n.lost && c.ending.reported == nil && !c.procs.schedulerDone():
 		// It has done all its work, or was let go, which the launcher need not know yet: the
 		// scheduler says so.
 		n.await(&c.out)
-		c.follow()
+		c.beginExchange()
 	}
 }
 
@@ -187,7 +187,7 @@ func (c *core) schedulerEndedWell() {
 	c.runner.admitNone("the job is done")
 	for _, n := range c.procs.nodes {
 		if c.takeForLost(n); n.Role == roleWorker && !n.ended && !n.member {
-			c.reaper.evict(n, unneeded, lostEndTime)
+			c.reaper.evict(n, unneeded, unadmittedEndTime)
 		}
 	}
 }
@@ -240,7 +240,7 @@ func (c *core) goesOn(n *Node) bool {
 	if n.await(&c.out); c.procs.schedulerDone() {
 		c.takeForLost(n)
 	}
-	c.follow()
+	c.beginExchange()
 	return true
 }
 

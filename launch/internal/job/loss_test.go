@@ -315,8 +315,8 @@ func TestJobEndsWithThoseThatCameAgain(t *testing.T) {
 				t.Errorf("%s was started", p.name)
 			}
 		})
-		if err != nil || res.Code != 0 || ends != 30*time.Second+lostEndTime || time.Since(begin) != time.Minute {
-			t.Errorf("Run: code %d, %v, after %s, worker 2 was ended after %s; want 0 after a minute, %s\n%s", res.Code, err, time.Since(begin), ends, 30*time.Second+lostEndTime, s.out.String())
+		if err != nil || res.Code != 0 || ends != 30*time.Second+unadmittedEndTime || time.Since(begin) != time.Minute {
+			t.Errorf("Run: code %d, %v, after %s, worker 2 was ended after %s; want 0 after a minute, %s\n%s", res.Code, err, time.Since(begin), ends, 30*time.Second+unadmittedEndTime, s.out.String())
 		}
 	})
 }

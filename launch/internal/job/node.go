@@ -25,6 +25,28 @@ const (
 const maxLast = 8 << 10
 
 // A Node is one process of the job, and how it ended.
+//
+// Its flags are independent facts, not one state: a worker may be a member, leaving, signalled and
+// awaited at once. What is set at each point of a life, and who sets it:
+//
+//	the job begins with it           member, of a worker                                runner.expect
+//	wanted, its host is not ready    arriving, with early or joining; an early worker   runner.arrive
+//	                                 is a member at once: it takes another one's place
+//	being started                    as before, without arriving; owed is the signal    processes.dropArrival
+//	                                 that it gets as soon as it runs
+//	runs, has not joined             early or joining
+//	a worker has joined              member, not joining                                runner.joined
+//	it is to leave                   leaving                                            core.aim, runner.dismiss
+//	launch tells it to end           signalled, and stopped if it is not to blame       reaper
+//	it has ended                     ended                                              Node.finish, Node.neverRan
+//	the scheduler is to judge that   ended and awaited                                  Node.await
+//	the job goes on without it       lost, perhaps while it still runs, and then         core.judged, core.takeForLost
+//	                                 lossTold when people are told
+//	the job has ended                lostMachine, if nobody can tell whether it ended   core.close
+//
+// Of early and joining at most one is set; nobody clears early, nor joining of a server. An awaited
+// node has ended, and an arriving one has neither been started nor ended. A scheduler and a
+// preparation have none of the flags about joining, leaving and being lost.
 type Node struct {
 	// Role is scheduler, server or worker.
 	Role string

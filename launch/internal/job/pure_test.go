@@ -13,7 +13,7 @@ import (
 
 // The files of the shell, and of what the caller sees, may do what they like. All others are the
 // core's.
-var notCore = []string{"config.go", "control.go", "elastic.go", "environment.go", "repeat.go", "run.go", "shell.go", "shell_hosts.go", "shell_machines.go", "shell_processes.go"}
+var notCore = []string{"config.go", "control.go", "elasticoptions.go", "environment.go", "repeat.go", "run.go", "shell.go", "shell_hosts.go", "shell_machines.go", "shell_processes.go"}
 
 // What the core may use of packages that can do more.
 var pureNames = map[string][]string{

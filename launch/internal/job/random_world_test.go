@@ -113,6 +113,29 @@ func (w *world) step(e event) {
 	if next := w.core.next(); !next.IsZero() && next.Before(w.s.now) {
 		w.fatal("at %v the core wants to be stepped at %v", w.s.now, next)
 	}
+	w.checkFlags()
+}
+
+// checkFlags holds what the comment of Node says of its flags.
+func (w *world) checkFlags() {
+	p := &w.core.procs
+	for _, n := range slices.Concat(p.nodes, p.unstarted, p.arrivals, slices.Collect(maps.Values(p.launching))) {
+		inLife := n.Role == roleServer || n.Role == roleWorker
+		switch {
+		case n.awaited && !n.ended:
+			w.fatal("%s is awaited and has not ended", n.Name())
+		case n.arriving && (n.ended || n.PID != 0):
+			w.fatal("%s is arriving, PID %d, ended %v", n.Name(), n.PID, n.ended)
+		case n.joining && n.early:
+			w.fatal("%s is both early and joining", n.Name())
+		case n.lossTold && !n.lost:
+			w.fatal("people were told of the loss of %s, which is not lost", n.Name())
+		case n.member && n.Role != roleWorker, n.member && n.joining:
+			w.fatal("%s is a member, joining %v", n.Name(), n.joining)
+		case !inLife && (n.arriving || n.joining || n.early || n.leaving || n.awaited || n.lost):
+			w.fatal("%s: %+v", n.Name(), n)
+		}
+	}
 }
 
 // owe lets an event come later.

@@ -42,7 +42,7 @@ func Repeat(ctx context.Context, cfg Config, restarts int) (Result, error) {
 		wait := backOff(attempt + 1)
 		cfg.Logger.Warn(fmt.Sprintf("starting the job again in %s, from its newest checkpoint (restart %d of %d)", wait, attempt+1, restarts),
 			joblog.Restart.With("attempt", attempt+1, "most", restarts, "wait", wait))
-		cfg.Watcher.Again()
+		cfg.Observer.Again()
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:

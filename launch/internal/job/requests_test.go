@@ -38,7 +38,7 @@ func TestEditsAreSentInTheirOrder(t *testing.T) {
 func TestTheWatchIsNoWork(t *testing.T) {
 	o := newOutput()
 	r := requests{out: o, asked: make(map[int]any)}
-	x := exchange{out: o, requests: &r}
+	x := stateExchange{out: o, requests: &r}
 	want := wantedState{revision: 7}
 	if o.changed = true; x.due() {
 		t.Error("a report is due before the exchange has begun")
@@ -72,7 +72,7 @@ func TestTheWatchIsNoWork(t *testing.T) {
 // What is wanted is asked for at once after news, else after a pause: longer when the job is over.
 func TestTheWatchPausesWithoutNews(t *testing.T) {
 	o := newOutput()
-	x := exchange{out: o, requests: &requests{out: o, asked: make(map[int]any)}}
+	x := stateExchange{out: o, requests: &requests{out: o, asked: make(map[int]any)}}
 	x.again(&wantedState{}, true, true)
 	wantDid(t, o, "news", "ask 1: wanted")
 	for over, pause := range map[bool]time.Duration{false: firstPause, true: overPause} {

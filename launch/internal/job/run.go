@@ -29,8 +29,8 @@ func Run(ctx context.Context, cfg Config) (res Result, err error) {
 		return Result{Code: 2}, err
 	}
 	s := newShell(cfg)
-	cfg.Watcher.Begun(s.id)
-	defer func() { cfg.Watcher.Over(res.Report(err, res.Code)) }()
+	cfg.Observer.Begun(s.id)
+	defer func() { cfg.Observer.Over(res.Report(err, res.Code)) }()
 	if cfg.TLS {
 		var err error
 		if s.authority, err = identity.NewAuthority(s.id); err != nil {

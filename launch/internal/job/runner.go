@@ -9,8 +9,9 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// A runner starts processes on hosts, which it reaches and prepares first. What should run the wanted
-// state says; what the end of a process means is not the runner's to decide. It works on the tables
+// A runner starts processes on hosts, which it reaches and prepares first (arrivals.go, access.go,
+// preparation.go). What should run the wanted state says; what the end of a process means is not the
+// runner's to decide. It works on the tables
 // of processes and of machines, and keeps these true: all that wait for a host wait for the same
 // connection and the same preparation; whatever is given up while it waits is not started; and a
 // connection is closed only when nothing of the job is there.

@@ -19,6 +19,9 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
+// lostEndTime is how long the scheduler gives a process that it has declared lost to end by itself.
+const lostEndTime = 5 * time.Second
+
 // A fakeScheduler is a scheduler's core whose nodes do what those of a job do: they register when
 // they run, join two seconds after they were started, and leave within a second.
 type fakeScheduler struct {

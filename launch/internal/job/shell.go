@@ -208,7 +208,7 @@ func (s *shell) receive(e event) []event {
 		return s.loss(e.machine)
 	case processStart:
 		e.p.handle = e.handle
-		s.cfg.Watcher.ProcessStarted(e.p.logged(), e.handle.PID())
+		s.cfg.Observer.ProcessStarted(e.p.logged(), e.handle.PID())
 		if s.json {
 			s.cfg.Logger.Info(e.p.source.Name+" was started", joblog.ProcessStarted.Of(e.p.logged(), "node_pid", e.handle.PID()))
 		}
@@ -224,7 +224,7 @@ func (s *shell) receive(e event) []event {
 		s.release = e.release
 		return []event{announced{e.err}}
 	case listening:
-		s.cfg.Watcher.ProcessJoined(e.process)
+		s.cfg.Observer.ProcessJoined(e.process)
 	case reported:
 		s.watch(e)
 	case answered:
@@ -239,9 +239,9 @@ func (s *shell) receive(e event) []event {
 func (s *shell) watch(e reported) {
 	switch {
 	case e.Present != nil:
-		s.cfg.Watcher.ProcessRegistered(e.Present.Process)
+		s.cfg.Observer.ProcessRegistered(e.Present.Process)
 	case e.Running:
-		s.cfg.Watcher.Complete()
+		s.cfg.Observer.Complete()
 	}
 }
 

@@ -106,7 +106,7 @@ func (s *shell) processEnded(p *runningProcess) []event {
 	}
 	delete(s.processes, p.number)
 	exit := p.handle.Exit()
-	s.cfg.Watcher.ProcessEnded(p.number, exit)
+	s.cfg.Observer.ProcessEnded(p.number, exit)
 	p.stdout.Flush()
 	p.stderr.Flush()
 	// Programs complain on stderr and sum up on stdout.

@@ -192,7 +192,7 @@ func (c *core) allStarted() {
 		c.checkpoint.arm(&c.out)
 	}
 	if c.present.complete && c.set.Changes() || len(c.machines.noticed()) > 0 {
-		c.follow()
+		c.beginExchange()
 	}
 	c.askCheckpoint()
 	for _, n := range unstarted {

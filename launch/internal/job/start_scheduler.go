@@ -169,7 +169,7 @@ func (c *core) completed() {
 	c.done = c.set.Changes() && c.stage > starting && c.procs.schedulerDone()
 	if c.stage == running {
 		if c.set.Changes() {
-			c.follow()
+			c.beginExchange()
 		}
 		c.askCheckpoint()
 	}

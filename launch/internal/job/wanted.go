@@ -8,8 +8,8 @@ import (
 	"github.com/paragon-train/paragon/internal/member/control"
 )
 
-// A wantedState is what the scheduler wants, as it said last. While the scheduler is away this
-// holds. Before it has said anything, all processes that the job began with are wanted.
+// A wantedState is what the scheduler wants, as it said last. It only holds that: core.takeWanted
+// compares it with the processes that there are. While the scheduler is away this holds. Before it has said anything, all processes that the job began with are wanted.
 type wantedState struct {
 	// revision is 0 until the scheduler has said something.
 	revision uint64

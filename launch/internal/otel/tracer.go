@@ -48,7 +48,7 @@ type Config struct {
 	Logger           *slog.Logger
 }
 
-// A Tracer makes the spans of one job. It is a job.Watcher. None of its methods waits for the
+// A Tracer makes the spans of one job. It is a job.Observer. None of its methods waits for the
 // collector, but Close.
 type Tracer struct {
 	provider *sdk.TracerProvider

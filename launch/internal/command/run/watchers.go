@@ -37,7 +37,7 @@ func watch(o *options.Options, env start.Environment, cfg *job.Config) (*watcher
 		return nil, err
 	}
 	if w.spans = openSpans(o, env.Log); w.spans != nil {
-		cfg.Watcher = w.spans
+		cfg.Observer = w.spans
 	}
 	w.unfollow = followSource(env.Source, cfg.Elastic.Files, &w.sourced)
 	cfg.Listening = func(where job.Where) (func(), error) { return w.listening(where), nil }

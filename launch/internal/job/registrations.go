@@ -20,8 +20,9 @@ const (
 // howToJoin says what the workers of a job that does not become complete may lack.
 const howToJoin = "workers join with kvstore.Create and a store of type dist; without it, and with --kvstore local, each trains by itself"
 
-// An attendance is who has registered at the scheduler, as that reports while the job is forming.
-type attendance struct {
+// registrations are the nodes that have registered at the scheduler, as that reports while the job
+// is forming. Of a running job the wanted state says who is in it.
+type registrations struct {
 	// complete says that all have: the job runs. It stays so.
 	complete bool
 	// nodes are those that have registered and are there.
@@ -31,17 +32,17 @@ type attendance struct {
 }
 
 // has reports whether a node as asked has registered and is there.
-func (a *attendance) has(is func(control.Presence) bool) bool {
+func (a *registrations) has(is func(control.Presence) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(a.nodes)), is)
 }
 
 // any reports whether any worker has registered and is there.
-func (a *attendance) any() bool {
+func (a *registrations) any() bool {
 	return a.has(func(p control.Presence) bool { return p.Role == roleWorker })
 }
 
 // warn warns once that workers do not join.
-func (a *attendance) warn(out *output, text string) {
+func (a *registrations) warn(out *output, text string) {
 	if !a.warned {
 		a.warned = true
 		out.warn(text + "; " + howToJoin)
@@ -50,7 +51,7 @@ func (a *attendance) warn(out *output, text string) {
 
 // unjoined names the workers that ended well a while ago and are not in the job, which waits for
 // them.
-func (a *attendance) unjoined(nodes []*Node, now time.Time) (names []string) {
+func (a *registrations) unjoined(nodes []*Node, now time.Time) (names []string) {
 	for _, n := range nodes {
 		there := func(p control.Presence) bool { return p.Process == n.process }
 		if n.Role == roleWorker && n.ended && n.Exit.OK() && !a.has(there) && now.Sub(n.endedAt()) >= joinedReportTime {
@@ -60,11 +61,12 @@ func (a *attendance) unjoined(nodes []*Node, now time.Time) (names []string) {
 	return names
 }
 
-// attempts is how often a process that ended before the job was complete is started again.
+// attempts is how often a process that ended before the job was complete is started again. The
+// scheduler decides that, by the same options (policy.attempts).
 func (s *settings) attempts(n *Node) int {
 	switch {
 	case n.Role == roleServer && s.Backups > 0:
-		return maxRestarts
+		return maxServerRestarts
 	case s.OnWorkerLoss == LossFail:
 		return 0
 	}
@@ -73,7 +75,7 @@ func (s *settings) attempts(n *Node) int {
 
 // beforeComplete says of a process that failed in a job which survives losses why it did not
 // survive this one: not all had joined.
-func (a *attendance) beforeComplete(n *Node, set *settings) string {
+func (a *registrations) beforeComplete(n *Node, set *settings) string {
 	switch {
 	case n.Role == roleScheduler || a.complete || !set.Changes():
 		return ""

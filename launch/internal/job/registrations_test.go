@@ -15,7 +15,7 @@ import (
 // have come. People are warned once.
 func TestWhoNeverJoined(t *testing.T) {
 	o := newOutput()
-	a := attendance{nodes: map[control.Presence]bool{{Role: roleServer, Process: 9}: true}}
+	a := registrations{nodes: map[control.Presence]bool{{Role: roleServer, Process: 9}: true}}
 	n := afterExit(worker(2, "d1"), 0)
 	n.started = o.now
 	if got := a.unjoined([]*Node{n}, o.now.Add(joinedReportTime-1)); got != nil || a.any() {
@@ -52,7 +52,7 @@ func TestWhatIsSaidOfFailuresBeforeTheJobIsComplete(t *testing.T) {
 		{worker(2, "d1"), false, again, ", before the job was complete"},
 		{third, false, again, "3 times in a row"},
 	} {
-		a := attendance{complete: tc.complete}
+		a := registrations{complete: tc.complete}
 		if got := a.beforeComplete(tc.n, tc.set); (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s, complete %t: got %q, want %q", tc.n.Name(), tc.complete, got, tc.want)
 		}

@@ -11,13 +11,15 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/hostworker"
 )
 
-// Elastic says how the processes of a job may change while it runs. The zero value is a job whose
-// processes are fixed: the first one that fails ends it.
+// Elastic are the options about how the processes of a job may change while it runs. The scheduler
+// decides by them; of this package reconcile.go and ends.go do what it decides. The zero value is a
+// job whose processes are fixed: the first one that fails ends it.
 type Elastic struct {
 	// Enabled says that hosts may join and leave.
 	Enabled bool
-	// OnWorkerLoss is what the scheduler does when a worker is lost: shrink, wait or fail; empty:
-	// shrink where Enabled, else fail.
+	// OnWorkerLoss is what the others do when a worker is lost: shrink, wait or fail; empty:
+	// shrink where Enabled, else fail. Shrink says only that nobody waits: with Rejoin above 0 a
+	// replacement is started, and joins, also where Enabled is false.
 	OnWorkerLoss string
 	// MinWorkers and MaxWorkers are 0 for the scheduler's defaults.
 	MinWorkers, MaxWorkers int
@@ -27,7 +29,9 @@ type Elastic struct {
 	// JoinTimeout is for reaching a new host and preparing it, and again for its workers to be
 	// ready; 0: 5 min.
 	JoinTimeout time.Duration
-	// Rejoin is how often a lost worker is started again where it was.
+	// Rejoin is how often in a row a lost worker is started again where it was, unless
+	// OnWorkerLoss is fail. Zero: never, so that shrink makes the job smaller for good. (The flag
+	// --rejoin is 3 by default.)
 	Rejoin int
 	// PrepareData is a command that must end with 0 on a new host before a worker is started
 	// there; nil: none.
@@ -59,9 +63,13 @@ type Elastic struct {
 
 // The policies of OnWorkerLoss.
 const (
+	// LossShrink: the others go on at once. A replacement is started as with LossWait, unless
+	// Rejoin is 0.
 	LossShrink = "shrink"
-	LossWait   = "wait"
-	LossFail   = "fail"
+	// LossWait: the others wait for the replacement after the step under way.
+	LossWait = "wait"
+	// LossFail: the job fails, and nothing is started again.
+	LossFail = "fail"
 )
 
 const defaultJoinTimeout = 5 * time.Minute

@@ -6,9 +6,9 @@ import (
 	"github.com/paragon-train/paragon/internal/observe/joblog"
 )
 
-// A Watcher is told what becomes of a job and of its processes, as the launcher sees it. One method
+// An Observer is told what becomes of a job and of its processes, as the launcher sees it. One method
 // is called after the other; none may block.
-type Watcher interface {
+type Observer interface {
 	// Begun says that the job is being started, for the first time or, as a new job, again.
 	Begun(job string)
 	// ProcessStarted says that a scheduler, server, worker, or a preparation of a host runs.
@@ -27,7 +27,7 @@ type Watcher interface {
 	Again()
 }
 
-// nobody watches.
+// nobody is the Observer of a job that has none.
 type nobody struct{}
 
 func (nobody) Begun(string)                      {}

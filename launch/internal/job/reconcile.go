@@ -18,11 +18,11 @@ import (
 // gives.
 const noticeTime = 20 * time.Second
 
-// follow begins to exchange states with the scheduler, where the job runs and that has not begun.
+// beginExchange begins to exchange states with the scheduler, where the job runs and that has not begun.
 // Once a job is complete that may change, edits of host_worker are handed over, too.
-func (c *core) follow() {
+func (c *core) beginExchange() {
 	if c.present.complete && c.set.Changes() {
-		c.exchange.follow()
+		c.exchange.handOverEdits()
 	}
 	if c.stage == running {
 		c.procs.reported = cmp.Or(c.procs.reported, c.procs.last)
@@ -232,6 +232,6 @@ func (c *core) noticed(e noticed) {
 		m.notice = &hostNotice{by: by, checkpointBy: c.out.now.Add(max(left-c.set.StopTimeout-killTime, left/2)), text: e.Text}
 		c.checkpoint.boundBy(&c.out, m.notice.checkpointBy)
 		c.out.changed = true
-		c.follow()
+		c.beginExchange()
 	}
 }
