@@ -121,8 +121,8 @@ type Config struct {
 	// Lease, or 10 min with State.
 	SchedulerTimeout time.Duration
 
-	// Joining: the job may be running already. Then Join returns before the node is a member;
-	// Ready makes it one.
+	// Joining (PARAGON_JOIN in the environment): the job may be running already. Then Join
+	// returns before the node is a member; Ready makes it one.
 	Joining bool
 
 	// State is where the scheduler keeps its journal, so that it can be restarted: the path of
@@ -191,7 +191,8 @@ type LossPolicy string
 const (
 	// LossFail: the job fails.
 	LossFail LossPolicy = "fail"
-	// LossShrink: the others go on, if there are at least MinWorkers.
+	// LossShrink: the others go on, if there are at least MinWorkers. Nobody waits for the
+	// replacement, but as far as Rejoin allows one is started and joins.
 	LossShrink LossPolicy = "shrink"
 	// LossWait: training pauses after the current step until a replacement has joined, for up
 	// to RejoinTimeout.

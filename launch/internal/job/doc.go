@@ -26,24 +26,25 @@
 //
 //	node.go, processes.go                  one process, and the table of them
 //	machines.go, gpus.go                   connections to hosts, their notices, their GPUs
-//	arrivals.go, access.go, preparation.go the way of a wanted process to its start: it is taken up, its host is reached, and prepared
+//	arrivals.go, access.go, preparation.go wanted processes up to their start: hosts are reached and prepared
 //	runner.go, reaper.go                   starts processes on their machines, ends processes
-//	wanted.go, stateexchange.go            what the scheduler wants, as it said last (kept, not compared), and the requests for it
+//	wanted.go                              what the scheduler wants, as it said last: only kept here
+//	stateexchange.go                       the two requests by which both sides tell their states
 //	requests.go                            what is asked of the scheduler and not answered yet
-//	endpoint.go, registrations.go          where schedulers listen, and who has registered there while the job is forming
+//	endpoint.go, registrations.go          where schedulers listen, and who has registered there at the start
 //	history.go, losstext.go                the words for who comes and goes, and for those that are lost
-//	verdictwait.go                         how long the scheduler may take to say what the end of a process means
+//	verdictwait.go                         how long the scheduler may take to judge the end of a process
 //	ending.go, checkpointstop.go           why the job ends: the exit code, the last line
 //	standstill.go                          when launch itself did not run
 //
 //	start.go, start_scheduler.go           procedures: the start, until all processes run, and later schedulers
-//	reconcile.go                           compares what is wanted with what there is: starts (runner.arrive), ends, and reports
+//	reconcile.go                           compares what is wanted with what there is: starts, ends, reports
 //	ends.go                                what the end of a process means, as far as the launcher decides it
 //	stop.go                                the steps to the end
 //
 //	result.go, table.go                    what is reported of the job
-//	observer.go                            who else is told: the live page and the spans see processes come and go
-//	elasticoptions.go                      the options of a job that may change (Elastic); it has no code of the job
+//	observer.go                            who else is told of processes: the spans
+//	elasticoptions.go                      the options of a job that may change (Elastic), no procedures
 //	shell*.go, environment.go              the shell, and what each process finds in its environment
 //	script_test.go, testdata               scripts of the core; random_test.go holds it to its rules
 package job

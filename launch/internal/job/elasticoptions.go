@@ -15,7 +15,8 @@ import (
 // decides by them; of this package reconcile.go and ends.go do what it decides. The zero value is a
 // job whose processes are fixed: the first one that fails ends it.
 type Elastic struct {
-	// Enabled says that hosts may join and leave.
+	// Enabled says that hosts may join and leave: as host_worker, or launch ctl add, remove and
+	// scale, want it. No policy of OnWorkerLoss sets it.
 	Enabled bool
 	// OnWorkerLoss is what the others do when a worker is lost: shrink, wait or fail; empty:
 	// shrink where Enabled, else fail. Shrink says only that nobody waits: with Rejoin above 0 a

@@ -14,7 +14,8 @@ import (
 )
 
 // readElastic reads what may change while the job runs, of a job that begins with so many workers
-// and servers. known are its hosts; nil: they are known only when the job starts.
+// and servers: who may join and leave, and what follows the loss of a worker or a server. known are
+// its hosts; nil: they are known only when the job starts.
 func readElastic(c *cli.Context, workers, servers int, known []hosts.Host) (e job.Elastic, err error) {
 	enabled, err := parseBool(c.String(elasticFlag))
 	if err != nil {
@@ -28,7 +29,8 @@ func readElastic(c *cli.Context, workers, servers int, known []hosts.Host) (e jo
 	}
 	e = job.Elastic{Enabled: enabled, OnWorkerLoss: policy, Backups: c.Int("backups")}
 
-	// Without it a lost worker ends the job, and flags about what follows mean nothing.
+	// Without it a lost worker ends the job, and flags about what follows mean nothing. With it
+	// a lost worker is started again, also by shrink: --rejoin is 3 where it is not given.
 	survives := GoesOnWithout(policy, enabled)
 	if survives {
 		e.Rejoin = c.Int("rejoin")

@@ -99,8 +99,9 @@ With --listen ADDRESS --secret-file FILE launch ctl and launch top work from oth
 
 A worker is lost when its process or its host dies. --on-worker-loss says what follows.
 shrink: the others go on, if at least --min-workers are left. wait: training stops at the
-next step until another worker has joined. fail: the job fails. A lost worker is started
-again on its host after 1 s, then 2 s, 4 s and so on, at most --rejoin times in a row.
+next step until another worker has joined. fail: the job fails. With shrink and wait a lost
+worker is started again on its host after 1 s, then 2 s, 4 s and so on, at most --rejoin
+times in a row. With shrink and --rejoin 0 the job stays smaller.
 Before the job is complete, the other workers wait for it. With --backups 1 a server may be
 lost, too. A scheduler that dies is started again at once; training continues meanwhile. A
 job that fails nevertheless is started again, --restarts times, with PARAGON_RESUME=1 in

@@ -11,7 +11,9 @@ import (
 	"github.com/paragon-train/paragon/launch/internal/command/agent"
 )
 
-// Survival says how a job outlives failures, besides what is elastic.
+// Survival says how a job outlives failures of another kind than those of a worker or a server: that
+// of the whole job, of the scheduler, and of a host that its provider takes back. What follows the
+// loss of a worker (--on-worker-loss, --rejoin) or a server (--backups) is in elastic.go.
 type Survival struct {
 	// Restarts is how often a job that has failed is started again; 0: never.
 	Restarts int
