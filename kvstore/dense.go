@@ -98,7 +98,7 @@ func (d *densePath) learnLimits(ctx context.Context, verb string, k *key) error 
 // nothing has begun.
 func (d *densePath) prepare(p *densePush, k *key, by *PushOptions, t trip, e *Entry) error {
 	c := d.rules.compressionOf(k)
-	seq, round := k.rounds.next()
+	seq, round := k.pushes.next()
 	step, err := by.stepOf(t.verb, k, c)
 	if err != nil {
 		return err

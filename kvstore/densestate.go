@@ -18,7 +18,7 @@ func (s *shardStates) read(ctx context.Context, k *key) (*keyState, string, erro
 		return s.readOpen(ctx, k)
 	}
 	slots := s.mostSlots(k)
-	seq, round := k.rounds.wanted()
+	seq, round := k.pushes.wanted()
 	state := &keyState{savedKey: savedKey{Name: k.name, Form: formName(k.form), Average: k.rule == wire.RuleAverage, Size: uint64(k.size),
 		RowLength: uint64(k.rowLen), Round: round, Table: k.table, Shape: k.shapeOf()}}
 	config := ""

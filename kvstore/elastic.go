@@ -71,7 +71,8 @@ type Arrival struct {
 	Order string
 }
 
-// Elastic are the calls about a job whose workers may change while it runs. An ElasticSampler makes
+// Elastic are the calls about a job whose workers may change while it runs. (Of the store's own code
+// they are in membership.go, and what they ask of the scheduler is in package cluster.) An ElasticSampler makes
 // them for a training loop, and worker.Fit for a worker.Feed; by themselves they serve loops that
 // have no examples to share:
 //

@@ -180,7 +180,7 @@ func (h *hostSums) moved(k *key, shards []int) {
 	if h == nil || !k.dense() || !h.leaders.sumsKey(k) || h.leaders.none() {
 		return
 	}
-	seq, round := k.rounds.next()
+	seq, round := k.pushes.next()
 	for _, i := range shards {
 		h.bypasses.once(&wire.Push{Origin: k.origin(i, seq+1), Round: round})
 	}

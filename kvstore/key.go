@@ -47,7 +47,7 @@ type key struct {
 	oneShard  [1]wire.ShardPlace
 	oneServer [1]atomic.Uint32
 
-	rounds  rounds
+	pushes  keyPushes
 	answers answers
 	// unreplicated is made when first needed, by the holder of the turn.
 	unreplicated atomic.Pointer[unreplicatedPushes]
@@ -73,7 +73,7 @@ const auxiliaryPrefix = "paragon/"
 func newKey(env *keyEnv, plan *wire.KeyPlan) *key {
 	k := &key{
 		env: env, name: plan.Name, id: plan.Key, form: plan.Form, rule: plan.Rule, auxiliary: strings.HasPrefix(plan.Name, auxiliaryPrefix), size: int(plan.Size), rowLen: int(plan.RowLen),
-		shards: plan.Shards, rounds: rounds{async: env.async},
+		shards: plan.Shards, pushes: keyPushes{async: env.async},
 	}
 	if len(k.shards) == 1 {
 		k.oneShard[0] = k.shards[0]
@@ -105,7 +105,7 @@ const smallValues = 4096
 // lock takes the turn: no push of the key is under way until unlock.
 func (k *key) lock(ctx context.Context, verb string) error {
 	switch {
-	case k.rounds.take(ctx, k.env.closing):
+	case k.pushes.take(ctx, k.env.closing):
 		return nil
 	case ctx.Err() != nil:
 		return keyError(verb, k.name, ctx.Err(), "waited for an earlier call of this worker on the key")
@@ -113,11 +113,11 @@ func (k *key) lock(ctx context.Context, verb string) error {
 	return keyError(verb, k.name, ErrClosed, "")
 }
 
-func (k *key) unlock() { k.rounds.give() }
+func (k *key) unlock() { k.pushes.give() }
 
 // pushed records how a push ended. The caller holds the turn.
 func (k *key) pushed(err error) {
-	k.rounds.pushed(err)
+	k.pushes.pushed(err)
 	if err == nil && k.limited() {
 		k.answers.pushed()
 	}
@@ -128,7 +128,7 @@ func (k *key) limited() bool { return k.env.guard != nil && k.env.guard.Factor !
 
 // setRound sets the next round to push to, as read from a server or loaded from a file.
 func (k *key) setRound(round uint64) {
-	k.rounds.set(round)
+	k.pushes.set(round)
 	k.answers.forget()
 	k.unreplicated.Load().clear()
 }

@@ -5,12 +5,13 @@ import (
 	"sync"
 )
 
-// A rounds counts one worker's pushes of a key, and lets them follow one another.
+// keyPushes counts one worker's pushes of a key, and lets them follow one another. The rounds
+// themselves are the servers' (package shard): of them only the number is known here.
 //
 // A push has a sequence number, which servers use to count it once, and the number of the round
 // that it is for. Both go up by one when the push is acknowledged. After a push that failed they
 // stay: the next push has the same numbers, so that the shards which have counted it do not again.
-type rounds struct {
+type keyPushes struct {
 	// async says that each push is a round by itself.
 	async bool
 
@@ -28,56 +29,56 @@ type rounds struct {
 }
 
 // take waits for the turn. It returns false, without the turn, if ctx ends or quit is closed first.
-func (r *rounds) take(ctx context.Context, quit <-chan struct{}) bool {
-	return r.turn.take(ctx, &r.mu, quit)
+func (p *keyPushes) take(ctx context.Context, quit <-chan struct{}) bool {
+	return p.turn.take(ctx, &p.mu, quit)
 }
 
 // try takes the turn if it is free.
-func (r *rounds) try() bool { return r.turn.try(&r.mu) }
+func (p *keyPushes) try() bool { return p.turn.try(&p.mu) }
 
 // give gives the turn back. Only the holder calls it.
-func (r *rounds) give() { r.turn.give(&r.mu) }
+func (p *keyPushes) give() { p.turn.give(&p.mu) }
 
 // next returns the number of this worker's last push, and the round of its next one. In an
 // asynchronous store that is the number of pushes so far.
-func (r *rounds) next() (seq, round uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.async {
-		return r.acked, r.acked
+func (p *keyPushes) next() (seq, round uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.async {
+		return p.acked, p.acked
 	}
-	return r.acked, r.round
+	return p.acked, p.round
 }
 
 // wanted returns what a pull asks for: the number of this worker's last push, and how many rounds
 // must have closed.
-func (r *rounds) wanted() (seq, round uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.async {
-		return r.acked, 0
+func (p *keyPushes) wanted() (seq, round uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.async {
+		return p.acked, 0
 	}
-	return r.acked, r.round
+	return p.acked, p.round
 }
 
 // pushed records how a push ended.
-func (r *rounds) pushed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.unresolved = err != nil; err == nil {
-		r.acked++
-		r.round++
+func (p *keyPushes) pushed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.unresolved = err != nil; err == nil {
+		p.acked++
+		p.round++
 	}
 }
 
 // set sets the round of the next push, as read from a server or from a file. A push that failed is
 // not repeated then; a shard may have counted its number, which is not used again.
-func (r *rounds) set(round uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.round = round
-	if r.unresolved {
-		r.acked++
-		r.unresolved = false
+func (p *keyPushes) set(round uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.round = round
+	if p.unresolved {
+		p.acked++
+		p.unresolved = false
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestAFailedPushKeepsItsNumber(t *testing.T) {
 	type numbers struct{ seq, round uint64 }
 	for _, async := range []bool{false, true} {
-		r := &rounds{async: async}
+		r := &keyPushes{async: async}
 		check := func(after string, want numbers) {
 			t.Helper()
 			seq, round := r.next()
@@ -47,7 +47,7 @@ func TestAFailedPushKeepsItsNumber(t *testing.T) {
 // or when the store closes.
 func TestTurnsAreTakenOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, quit := &rounds{}, make(chan struct{})
+		r, quit := &keyPushes{}, make(chan struct{})
 		if !r.try() || r.try() {
 			t.Fatal("a free turn was refused, or taken twice")
 		}

@@ -25,7 +25,7 @@ func (d *densePath) pushMany(ctx context.Context, by *PushOptions, t trip, entri
 	trips := &m.trips
 	apart := t.pull && d.cfg.pullsApart()
 	for i, k := range m.keys {
-		if apart || !d.sharesMessages(k) || !k.rounds.try() {
+		if apart || !d.sharesMessages(k) || !k.pushes.try() {
 			trips.Go(func() { errs[i] = d.push(ctx, by, t, entries[i]) })
 			continue
 		}

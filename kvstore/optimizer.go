@@ -104,7 +104,7 @@ func (s *control) SetLearningRate(ctx context.Context, round uint64, rate float6
 	}
 	// A round that this worker has not pushed to cannot close before all servers have the rate.
 	for _, k := range s.keys.sorted() {
-		if _, next := k.rounds.next(); !s.cfg.async && k.rule == wire.RuleOptimizer && round < next {
+		if _, next := k.pushes.next(); !s.cfg.async && k.rule == wire.RuleOptimizer && round < next {
 			return keyError("set learning rate", k.name, ErrConflict, "got round %d, to which this worker has pushed already; want round %d or later", round, next)
 		}
 	}
@@ -128,7 +128,7 @@ func (s *control) restoreRates(ctx context.Context, saved, now *optim.Config) er
 	}
 	round := uint64(0)
 	for _, k := range s.keys.sorted() {
-		_, next := k.rounds.next()
+		_, next := k.pushes.next()
 		round = max(round, next)
 	}
 	for i, ch := range saved.Changes {

@@ -15,14 +15,14 @@ func (d *densePath) Pull(ctx context.Context, key string, outs ...[]float32) err
 	if err := k.checkSizes("pull", "out", outs); err != nil {
 		return err
 	}
-	seq, round := k.rounds.wanted()
+	seq, round := k.pushes.wanted()
 	return d.pull(ctx, "pull", k, asOf{seq, round}, outs)
 }
 
 // settle waits until the rounds of this worker's pushes have closed, and learns what comes with the
 // value.
 func (d *densePath) settle(ctx context.Context, verb string, k *key) error {
-	seq, round := k.rounds.wanted()
+	seq, round := k.pushes.wanted()
 	return d.pull(ctx, verb, k, asOf{seq, round}, nil)
 }
 

@@ -90,7 +90,7 @@ const shardsAtOnce = 16
 func (r *requests) everyShard(ctx context.Context, verb string, k *key, fill, done func(c *call, i int) error) error {
 	for from := 0; from < len(k.shards); from += shardsAtOnce {
 		o := newOp(r, verb, k.name, min(shardsAtOnce, len(k.shards)-from))
-		_, o.round = k.rounds.wanted()
+		_, o.round = k.pushes.wanted()
 		for j := range o.calls {
 			c := &o.calls[j]
 			c.aim(k, from+j)

@@ -72,7 +72,7 @@ func (d *rowsPath) push(ctx context.Context, by *PushOptions, name string, rows 
 	p.split.Divide(&k.spread, len(k.shards), rows, true)
 	p.split.Add(k.rowLen, grad)
 	before := d.copies.placement.version.Load()
-	seq, round := k.rounds.next()
+	seq, round := k.pushes.next()
 	p.op.round = round
 	for i := range p.heads {
 		x := &p.split.Shards[i]
@@ -121,7 +121,7 @@ func (d *rowsPath) PullRows(ctx context.Context, name string, rows []int64, out 
 	defer keepIdle(k, &k.rowPulls, p)
 	p.split.Divide(&k.spread, len(k.shards), rows, false)
 	p.split.MakeValues(k.rowLen)
-	seq, round := k.rounds.wanted()
+	seq, round := k.pushes.wanted()
 	p.op.round = round
 	p.op.calls = p.all[:0]
 	for i := range p.heads {

@@ -40,7 +40,7 @@ type openReading struct {
 
 // readOpen is read for an open vocabulary.
 func (s *shardStates) readOpen(ctx context.Context, k *key) (*keyState, string, error) {
-	seq, round := k.rounds.wanted()
+	seq, round := k.pushes.wanted()
 	n := len(k.shards)
 	r := &openReading{k: k, async: s.cfg.async, round: round, from: make([]uint64, n), left: make([]bool, n), servers: make([]int, n),
 		state: &keyState{savedKey: savedKey{Name: k.name, Form: "open", RowLength: uint64(k.rowLen), Round: round, Table: k.table},
