@@ -8,8 +8,9 @@ func (s *Shard) TakesLoans() bool {
 	return s.cfg.Form == wire.FormDense && s.cfg.Length > 0 && !s.guarded.Load()
 }
 
-// Settle ends all use of a loan. It must be called before the owner's call is answered. A
-// contribution that has not been added is copied; one that was taken back has not come.
+// Settle ends all use of a loan. It must be called before the owner's call is answered, and when the
+// call ends without an answer. A contribution that has not been added is copied, and so counts, also
+// if its worker was killed; one that was taken back has not come.
 func (s *Shard) Settle(l Loan) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

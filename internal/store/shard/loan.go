@@ -3,7 +3,9 @@ package shard
 // A Loan is a contribution's data where they lie in the memory of its worker, of a dense shard in
 // wire.CodecFloat32. The worker waits for the round, and lends the memory meanwhile; when it stops
 // waiting it takes the memory back, unless that is claimed. A contribution that was taken back
-// before it was added has not come.
+// before it was added has not come, although Push has said Held. A worker that is killed stops
+// without taking anything back: its memory is still mapped here, and Settle copies the contribution
+// when the call ends with the connection.
 //
 // So a contribution is added without a copy, and the round's value is written where the worker
 // wants it while it is made. See transport.Loan.

@@ -9,7 +9,8 @@ type Member struct {
 	// members without one, are added in the order of these ranks. In wire.ModeAnyOrder groups
 	// do not matter.
 	Group uint32
-	// From is the first round that needs this member; earlier rounds close without it.
+	// From is the first round that needs this member; earlier rounds close without it. Zero: the
+	// open round is. Servers leave it 0.
 	From uint64
 }
 

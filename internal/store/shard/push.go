@@ -10,8 +10,11 @@ import (
 // RowsPayloadSize gives.
 //
 // A contribution that is Held stays in its round whatever happens to its worker, until the state is
-// replaced. One that is Refused, Ahead or Unlent has left no trace, and the caller still owns its
-// memory. So a worker may send everything again of which it does not know whether it was accepted.
+// replaced. The one exception is a Loan that its owner has taken back before it was added: that
+// contribution has not come. A worker that is killed takes nothing back, and Settle copies what it
+// had lent, so its contribution counts. One that is Refused, Ahead or Unlent has left no trace, and
+// the caller still owns its memory. So a worker may send everything again of which it does not know
+// whether it was accepted.
 func (s *Shard) Push(c Contribution) (Status, error) {
 	if err := s.cfg.check(&c); err != nil {
 		return Refused, err

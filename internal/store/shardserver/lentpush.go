@@ -71,8 +71,9 @@ func (c *call) copyLoan() error {
 	return nil
 }
 
-// settle ends the use of the call's loan, before its answer. The worker may use its memory again
-// when it has the answer, so the shard must not after that.
+// settle ends the use of the call's loan, before its answer, or when the connection has ended without
+// one. The worker may use its memory again when it has the answer, so the shard must not after that.
+// The gradient of a worker that was killed is still there, and is kept (shard.Settle).
 func (c *call) settle() {
 	// Once the value is placed the round has closed, and the shard no longer uses the loan.
 	if c.lent.Loan != nil && c.lent.placed == 0 {

@@ -12,6 +12,12 @@ import (
 // await returns once the shard satisfies want, with a Version if it is dense. Its deadline is
 // the call's, counted from the call's first wait. It holds no lock: a wait may take as long as
 // the slowest worker.
+//
+// The shard wakes it (w.Done), in the call of whoever lets it go on: a push that closes the round
+// (shard.Push), an acknowledgement of the backup (shard.Commit), or a new membership
+// (shard.SetMembers). That closes the round over those who stay, and refuses the wait of a worker
+// which is no longer a member. The generation with which a call came is not looked at again here:
+// see admit.
 func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shard.Version, error) {
 	v, w, err := c.entry.shard.Pull(want)
 	if w == nil {
