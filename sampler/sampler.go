@@ -1,7 +1,8 @@
 // Package sampler divides the examples of a data set over the workers of a job.
 //
-// An Order says in which order an epoch reads the examples; Split cuts that into
-// parts. Permutation, which worker.Fit and kvstore.ElasticSampler use, mixes all
+// A part is a number from 0, such as a worker's rank; its share is the examples
+// that it reads. An Order says in which order an epoch reads the examples; Split
+// cuts that into parts. Permutation, which worker.Fit and kvstore.ElasticSampler use, mixes all
 // examples before the cut. Blocks does it in whole blocks, for data in which
 // single examples are dear to read. Contiguous, the default of Split, gives part
 // p of n the same contiguous run of indices in every epoch, shuffled inside.
@@ -21,7 +22,7 @@
 // epoch.
 //
 // When the number of workers changes in the middle of an epoch, Divide shares
-// what is left of it.
+// what is left of it. A Cut says how far the parts had come by then.
 package sampler
 
 import (

@@ -17,9 +17,8 @@ const (
 	// laneStop is stopAll where it was asked to stop, and 1 where it was told to leave. All
 	// stop if the sum reaches the number of workers.
 	laneStop = iota
-	// laneChange is 1 where a change of the membership is pending. If any worker's
-	// is, the change is made after this step. A loss that nobody knows of yet shows in
-	// run.callRoll.
+	// laneChange is 1 where a change of the membership is pending. If any worker's is, the
+	// change is made after this step. See agreement for a loss that nobody knows of yet.
 	laneChange
 	// laneMark is the number of the step modulo marks, plus one, and laneOne is 1.
 	laneMark
@@ -78,9 +77,27 @@ type verdict struct {
 // weights are 0 (the only worker with examples was lost) the value remains that of an earlier step.
 // Its mark shows that, on all workers alike, and then nothing was agreed.
 //
-// A sum of all flags does not show whether a worker was lost in the step. Where that matters,
-// before evaluations, checkpoints and at the end of a division, package rollcall tells
-// (run.callRoll).
+// # How workers find a change of the membership
+//
+// A worker hears by itself of a change that is pending: somebody joins, leaves or was lost. But all
+// must make it after the same step, which they find in two ways:
+//
+//   - After every step the agreement tells of the changes that a worker knew of when it pushed its
+//     flags (laneChange). That costs no round trip, and may come one step late.
+//   - The roll (run.callRoll, package rollcall) costs a round trip, and tells whether a worker was
+//     lost in the step just done. It is called where all workers must have done that: before
+//     evaluations and checkpoints, around a stop's checkpoint, and at the end of a division. Where
+//     the feed cannot be divided it alone tells, between epochs.
+//
+// Both lead to run.boundary. AwaitPending, there, finds nothing: it waits until this worker, too,
+// has heard of the change of which the others have told it. A loss is acted on so:
+//
+//	step k      a worker is lost, and the others' flags were pushed before they heard of it:
+//	            the rounds close without it, and no change is agreed
+//	step k + 1  flags have laneChange: those who are left do the step, and verdict.change is true
+//	after that  boundary: they arrive, and share what is left of the epoch
+//
+// If one of them had heard of it before it pushed its flags, the change is made after step k.
 //
 // In an asynchronous store there is no common step: each worker agrees with itself alone.
 type agreement struct {

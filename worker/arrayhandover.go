@@ -10,9 +10,12 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// A handover brings arrays that at least one worker has to all workers, bit for bit: in rounds of
-// keys of the runtime in which the giver alone has a weight.
-type handover struct {
+// An arrayHandover brings arrays that at least one worker has to all workers, bit for bit: averages
+// of weights to those who join, the best values to all at the end. It does so in rounds of keys of
+// the runtime in which the giver alone has a weight.
+//
+// The examples of a lost worker are not handed over here: the scheduler divides them (division).
+type arrayHandover struct {
 	store handoverStore
 	// tally tells all workers who has the arrays, which has reads from a worker's row. needed
 	// says whether that worker asks for them; nil: all do.
@@ -26,7 +29,7 @@ type handover struct {
 	keyed bool
 }
 
-// A handoverStore is what a handover and its tally need of a kvstore.Store.
+// A handoverStore is what an arrayHandover and its tally need of a kvstore.Store.
 type handoverStore interface {
 	averager
 	Weighted(weight float32, counted bool) kvstore.Pusher
@@ -35,7 +38,7 @@ type handoverStore interface {
 // run returns the arrays of the first worker that has them, on all workers alike. They are nil
 // where all have them already; found is false where no worker has. Every worker calls it after the
 // same step: with its row, and its own arrays or nil. like has the arrays' sizes.
-func (h *handover) run(ctx context.Context, at seat, row []float64, own, like [][]float32) (values [][]float32, found bool, err error) {
+func (h *arrayHandover) run(ctx context.Context, at seat, row []float64, own, like [][]float32) (values [][]float32, found bool, err error) {
 	for {
 		rows, err := h.tally.exchange(ctx, at, row)
 		if err != nil {
@@ -69,7 +72,7 @@ func (h *handover) run(ctx context.Context, at seat, row []float64, own, like []
 }
 
 // send pushes own, or nothing if that is nil, and returns what came back.
-func (h *handover) send(ctx context.Context, own, like [][]float32) ([][]float32, error) {
+func (h *arrayHandover) send(ctx context.Context, own, like [][]float32) ([][]float32, error) {
 	weight := float32(0)
 	if own != nil {
 		weight = 1

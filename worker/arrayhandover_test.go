@@ -44,7 +44,7 @@ func handOver(t *testing.T, rank int, store kvstore.Store, own [][]float32) erro
 	if err != nil {
 		return err
 	}
-	h := handover{store: counted, tally: who, what: "test", prefix: "paragon/arrays",
+	h := arrayHandover{store: counted, tally: who, what: "test", prefix: "paragon/arrays",
 		has: func(row []float64) bool { return row[0] == 1 }, needed: func(row []float64) bool { return row[0] == 0 }}
 	at := seat{rank, 3}
 	for _, round := range []struct {

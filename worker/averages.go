@@ -18,7 +18,7 @@ type averages struct {
 	// values are in the order of the parameters.
 	values [][]float32
 	// handover gives them to workers that join; nil: nobody joins.
-	handover *handover
+	handover *arrayHandover
 }
 
 func newAverages(cfg EMA, params []nn.Param) *averages {
@@ -36,7 +36,7 @@ func (a *averages) begin(ctx context.Context, store handoverStore) error {
 	if err != nil {
 		return err
 	}
-	a.handover = &handover{
+	a.handover = &arrayHandover{
 		store: store, tally: who, what: "averages of weights", prefix: "paragon/ema",
 		has:    func(row []float64) bool { return row[0] == 1 },
 		needed: func(row []float64) bool { return row[0] == 0 },

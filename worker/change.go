@@ -99,11 +99,8 @@ func (r *run) changeBetweenEpochs(ctx context.Context) error {
 // one is, it makes the change; then all workers, also those that have just joined, begin with what
 // is left of the epoch.
 //
-// After every step the agreement says whether a change is made that its workers knew of while they
-// computed (laneChange), without a round trip of its own. The roll is called besides where no
-// worker may have been lost since: before an evaluation or a checkpoint, around a stop's
-// checkpoint, and at the end of a division. Where the feed cannot be divided it alone tells of
-// changes, between epochs.
+// The agreement of the last step has told of most changes already; its comment says when the roll is
+// called besides.
 func (r *run) callRoll(ctx context.Context, e *epochRun) (changed bool, err error) {
 	if r.members.elastic == nil {
 		return false, nil

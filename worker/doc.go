@@ -70,6 +70,12 @@
 // values, the running statistics of the last average and, with local steps, a new inner optimizer.
 // With Config.UpdateOnWorker and in dist_async no worker can join.
 //
+// The words for who reads what: a pass is one reading of the data (an epoch, unless the batch size
+// changes). A division is what remains of a pass after some cuts, shared by the workers; without
+// cuts it is the whole pass. A cut says how far each had come in the division before it. A part is a
+// number from 0, the rank of a worker when the division was made, and a share is the examples of a
+// part. A Partition says in which step a worker uses which examples of its share.
+//
 // # Evaluation
 //
 // Fit divides the examples of a DividedEvaluator among the workers and adds up what they found; all

@@ -74,7 +74,7 @@ type earlyStop struct {
 	// stopped says that the run ends early.
 	stopped bool
 	// handover gives the best values to all at the end.
-	handover handover
+	handover arrayHandover
 }
 
 // What a worker tells of itself: see tally.
@@ -104,7 +104,7 @@ func newEarlyStop(ctx context.Context, cfg EarlyStop, store handoverStore, logge
 	if err != nil {
 		return nil, err
 	}
-	return &earlyStop{cfg: cfg, logger: logger, tally: t, handover: handover{
+	return &earlyStop{cfg: cfg, logger: logger, tally: t, handover: arrayHandover{
 		store: store, tally: t, what: "restore the best model", prefix: "paragon/best",
 		has: func(row []float64) bool { return row[tellValues] == 1 },
 	}}, nil

@@ -25,11 +25,11 @@ var ErrCheckpointed = fmt.Errorf("%w, with a checkpoint to resume from", ErrStop
 // agree in each step whether there is a change to make. After that step each waits for its own
 // exchange and reports to the scheduler which examples it has used. Then ranks and the number of
 // workers are new, what remains of the epoch is divided over them, and training goes on. Each
-// example of an epoch is used exactly once by steps that count, also if workers are lost: the
-// examples of a lost worker's last step are used again unless all servers had got it. A worker that
-// joins gets all values and begins at the step of the others (if the job finishes before, there are
-// no epochs and no error). One that leaves gets ErrRemoved. What rank 0 does (checkpoints) moves to
-// the new rank 0.
+// example of an epoch is used exactly once by steps that count. The last step of a lost worker
+// counts if all shards have accepted its gradients. If only some have, its examples are used again,
+// although these shards keep the gradients that they have. A worker that joins gets all values and
+// begins at the step of the others (if the job finishes before, there are no epochs and no error).
+// One that leaves gets ErrRemoved. What rank 0 does (checkpoints) moves to the new rank 0.
 //
 // In a job that launch --restarts has started again, Fit goes on from the newest whole checkpoint
 // of the same run, whatever Checkpoint.Resume says.
