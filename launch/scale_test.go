@@ -186,7 +186,7 @@ func TestWorkersAreScaledOverSSH(t *testing.T) {
 	s := sshtest.Start(t, 3)
 	d := func(i int) string { return (*elasticJob)(nil).host(s, i) }
 	j := startElasticHosts(t, s, d(0)+" slots=1\n"+d(1)+" slots=1\nno-such-host.invalid slots=1\n"+d(2)+" slots=2\n", 1)
-	j.wantCtl(t, 1, `no free slot for 1 of 6 workers: the hosts have `+d(0)+` 1 of 1 slots taken, `, "scale", "6")
+	j.wantCtl(t, 1, `no free slot for 1 of 6 workers: `+d(0)+` has 1 of 1 slots taken, `, "scale", "6")
 	j.wantCtl(t, 1, `host `+d(1)+` has no free slot: 2 workers are wanted, and it has slots=1`, "scale", d(1)+"=2")
 
 	// It goes one at a time, since hosts are logged as they become ready.

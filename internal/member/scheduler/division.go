@@ -174,7 +174,7 @@ func cuts(all []wire.Cut) string {
 		if i > 0 {
 			b.WriteString(", then ")
 		}
-		fmt.Fprintf(&b, "%d parts used", k.Parts)
+		fmt.Fprintf(&b, "%s used", plural.Of(k.Parts, "part"))
 		for j, n := range k.Used {
 			switch {
 			case j == 8:

@@ -96,7 +96,7 @@ func (s *scalePlan) planNumber(env scaleEnv) (refusal string) {
 	}
 	more, placed := env.sites.room(missing, env.fleet.staying, nil)
 	if placed < missing {
-		return fmt.Sprintf("no free slot for %d of %s: the hosts have %s", missing-placed, plural.Of(s.Workers, "worker"), env.sites.text(env.fleet.staying))
+		return fmt.Sprintf("no free slot for %d of %s: %s", missing-placed, plural.Of(s.Workers, "worker"), env.sites.text(env.fleet.staying))
 	}
 	s.Starts = more
 	return ""

@@ -204,7 +204,7 @@ func (r *sites) room(missing int, count func(host string) int, avoid []string) (
 	return plan, placed
 }
 
-// text says how many slots the hosts have, and how many are taken.
+// text says of each host how many slots it has, and how many are taken.
 func (r *sites) text(count func(host string) int) string {
 	var parts []string
 	for _, p := range r.all {
@@ -215,7 +215,7 @@ func (r *sites) text(count func(host string) int) string {
 		case p.Withdrawn:
 			parts = append(parts, fmt.Sprintf("%s was removed", p.Name))
 		default:
-			parts = append(parts, fmt.Sprintf("%s %d of %d slots taken", p.Name, count(p.Name), p.slots()))
+			parts = append(parts, fmt.Sprintf("%s has %d of %d slots taken", p.Name, count(p.Name), p.slots()))
 		}
 	}
 	return strings.Join(parts, ", ")
