@@ -44,11 +44,11 @@ type pendingChange struct {
 	causes  []string
 	arrived map[uint64]*wire.Arrive
 
-	// want is how many workers must count afterwards; 0: any number. loss is what they are
-	// wanted for, and the job fails if they are not there by rejoinBy.
-	want     int
-	loss     *control.Failure
-	rejoinBy time.Time
+	// mustCount is how many workers must count afterwards; 0: any number. loss is what they
+	// must be there for, and the job fails if they are not there by rejoinBy.
+	mustCount int
+	loss      *control.Failure
+	rejoinBy  time.Time
 	// asked says that servers were asked what they counted of lost workers. The job fails if a
 	// report is missing by reportsBy; zero: none was asked for.
 	asked     bool
@@ -128,13 +128,14 @@ func (c *changer) takeReport(server *node, m *wire.LostExamples, placement uint6
 	}
 }
 
-// workerLost makes a change pending without a lost worker, and wants so many workers afterwards; 0:
-// any number.
-func (c *changer) workerLost(out *output, n *node, loss *control.Failure, want int) {
+// workerLost makes a change pending without a lost worker. mustCount is how many workers must count
+// afterwards; 0: any number. That says only for whom the change waits: whether another process is
+// started is a judge's decision (judge.joinAgain), and under the policy shrink one may come later.
+func (c *changer) workerLost(out *output, n *node, loss *control.Failure, mustCount int) {
 	c.begin(out, loss.String())
 	p := &c.pending
-	if want > 0 {
-		if p.want = max(p.want, want); p.loss == nil {
+	if mustCount > 0 {
+		if p.mustCount = max(p.mustCount, mustCount); p.loss == nil {
 			p.loss = loss
 		}
 		p.rejoinBy = out.now.Add(c.set.Elastic.RejoinTimeout)
@@ -145,12 +146,14 @@ func (c *changer) workerLost(out *output, n *node, loss *control.Failure, want i
 	}
 }
 
-// wantFewer says that a worker goes and nobody is wanted in its place.
-func (c *changer) wantFewer() { c.pending.want, c.dirty = max(0, c.pending.want-1), true }
+// oneFewerMustCount says that a worker goes, and the change waits for nobody in its place.
+func (c *changer) oneFewerMustCount() {
+	c.pending.mustCount, c.dirty = max(0, c.pending.mustCount-1), true
+}
 
-// wantAny says that nobody is waited for any more.
-func (c *changer) wantAny() {
-	c.pending.want, c.pending.loss, c.pending.rejoinBy, c.dirty = 0, nil, time.Time{}, true
+// anyNumberMayCount says that nobody is waited for any more.
+func (c *changer) anyNumberMayCount() {
+	c.pending.mustCount, c.pending.loss, c.pending.rejoinBy, c.dirty = 0, nil, time.Time{}, true
 }
 
 // placedAnew says that shards have moved: what a lost server was sent for open rounds is lost with
@@ -190,9 +193,9 @@ func (c *changer) allArrived(out *output, r *roster) bool {
 	})
 }
 
-// vacant is how many workers are still wanted in the place of lost ones.
+// vacant is by how many fewer workers than mustCount would count now: the change waits for them.
 func (c *changer) vacant(r *roster) int {
-	return c.pending.want - r.staying() - len(r.admitted(c.set.mostWorkers()))
+	return c.pending.mustCount - r.staying() - len(r.admitted(c.set.mostWorkers()))
 }
 
 // commit ends the pending change with the workers that count from now on, in the order of their
@@ -332,7 +335,7 @@ func (c *changer) keep(out *output) {
 
 func (c *changer) kept() keptChange {
 	p := &c.pending
-	k := keptChange{Last: c.last, Pending: p.number > 0, Causes: p.causes, Want: p.want, Loss: p.loss, Asked: p.asked, Division: c.parts.division, Shares: c.parts.shares}
+	k := keptChange{Last: c.last, Pending: p.number > 0, Causes: p.causes, Want: p.mustCount, Loss: p.loss, Asked: p.asked, Division: c.parts.division, Shares: c.parts.shares}
 	for _, lost := range c.lostWorkers() {
 		k.Reports = append(k.Reports, keptReport{lost, c.reports[lost]})
 	}
@@ -349,7 +352,7 @@ func (c *changer) restore(value []byte, now time.Time) error {
 	}
 	c.last, c.parts.division, c.parts.shares = k.Last, k.Division, k.Shares
 	if k.Pending {
-		c.pending = pendingChange{number: k.Last, since: now, causes: k.Causes, want: k.Want, loss: k.Loss, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
+		c.pending = pendingChange{number: k.Last, since: now, causes: k.Causes, mustCount: k.Want, loss: k.Loss, asked: k.Asked, arrived: make(map[uint64]*wire.Arrive)}
 		if k.Want > 0 {
 			c.pending.rejoinBy = now.Add(c.set.Elastic.RejoinTimeout)
 		}

@@ -75,11 +75,11 @@ func TestAChangeThatNobodyCompletesFails(t *testing.T) {
 	if !c.next(false).IsZero() {
 		t.Error("a job that has ended has the change's deadline")
 	}
-	c.wantFewer()
-	if got := c.pending.want; got != 2 {
+	c.oneFewerMustCount()
+	if got := c.pending.mustCount; got != 2 {
 		t.Errorf("want %d, want 2", got)
 	}
-	c.wantAny()
+	c.anyNumberMayCount()
 	if f := c.late(r, out.now); f != nil {
 		t.Errorf("late although nobody is wanted: %v", f)
 	}

@@ -81,7 +81,7 @@ func (m *membership) fleetCommitted(gone, enter []*node) {
 			m.fleet.endAs(p, control.GoalEnd, leaveTime, control.FateRemoved, "had to be stopped", "")
 		}
 	}
-	m.fleet.follow(&m.roster, m.job.running())
+	m.fleet.takeRanks(&m.roster, m.job.running())
 	if m.scale.newest.Number > 0 {
 		for _, n := range enter {
 			m.sites.listMembers(&m.fleet, n.Host)

@@ -33,7 +33,7 @@ func (c *Core) control(request uint64, x *wire.Control) {
 			return
 		}
 	}
-	for _, answer := range []func(control.Request) control.Answer{c.look, c.traces, c.change} {
+	for _, answer := range []func(control.Request) control.Answer{c.look, c.traces, c.carryOut} {
 		if a := answer(r); a != nil {
 			c.out.report(request, a)
 			return
@@ -59,10 +59,10 @@ func (c *Core) traces(r control.Request) control.Answer {
 	return c.trace.begin(r, c.jobView())
 }
 
-// change does what a request asks for, and answers whether it did; nil: it is another request.
+// carryOut does what a request asks for, and answers whether it did; nil: it is another request.
 // Asking again after a lost answer does no harm: what is under way already is either granted again
 // or refused with a text that says so.
-func (c *Core) change(r control.Request) control.Answer {
+func (c *Core) carryOut(r control.Request) control.Answer {
 	m, out, done := &c.members, &c.out, &control.Done{}
 	switch r.Op {
 	case control.OpReport:

@@ -150,6 +150,14 @@ func at(list []uint64, i int) uint64 {
 // all shards that count examples have accepted it, so the server that counted least is right. Of a
 // step that only some have accepted the examples are used again, although its gradients are in some
 // shards.
+//
+// An example: a worker had used 300 examples when the division was made (share.Before), in batches
+// of 10, and was killed in its 8th step after that. One server has all of that step (380), the other
+// only what came before (370). Then 370 - 300 = 70 examples of its share are used, and the 10 of the
+// 8th step are in what is divided anew. Servers count what a worker pushes to them since it counted
+// first. So what it used in earlier epochs of the same division (Arrive.Earlier) is taken off, too,
+// and what a run before this one used of its share, which no server of this one has seen, is added
+// (Arrive.Resumed).
 func (c *changer) usedByLost(out *output, n *node, told lossReport, part int, said *wire.Arrive) uint64 {
 	least := uint64(math.MaxUint64)
 	for _, count := range told {

@@ -64,7 +64,7 @@
 //	adaptations    what rank 0 says of how it adapts
 //
 // The membership is the sum of those down to changeWaits, and has the procedures that need several
-// of them: register, join, commit, lose, depart and so on, each a list of steps. The Core adds the
+// of them: register, join, commit, lose, takeLeave and so on, each a list of steps. The Core adds the
 // others. It hands an event to whom it concerns, and then does the same with every machine: asks
 // for its next deadline, lets it act on those that are over, tells it that the sender of a request
 // is gone, and takes its records.
@@ -113,9 +113,51 @@
 //	                                   generation goes up again, ranks are dense, and the arrivals are
 //	                                   answered: the workers go on
 //
+// The generation goes up twice: at once for the loss, so that nobody waits for the dead worker, with
+// ranks that have a hole; and at the commit, when the epoch is divided anew and ranks are dense. Two
+// or more losses before the commit are one change. A process in the place of the lost one is another
+// matter: judge.joinAgain wants it after a pause, up to --rejoin times in a row, under each policy
+// but fail. It joins as any worker does (below); only the policy wait holds the commit for it.
+//
 // Who is lost, the roster here decides; all others have copies. Which contributions count, each
 // shard decides for itself. What was used, a worker that stays says of itself, and of a lost one the
 // server that counted least.
+//
+// # launch ctl scale 3
+//
+// The way of a request for a number of workers:
+//
+//	launch/internal/command/ctl        scale.go: the request control.OpScale goes straight to the
+//	                                   scheduler; with --wait its events are followed
+//	control.go, scalewaits.go          Core.control: after a restart it waits for the launcher
+//	scale.go                           membership.askScale, scaler.ask: may that be; is it under way already
+//	scaleplan.go                       planNumber: which hosts have room (sites.go room); no room: a refusal
+//	scale.go                           begin, goOn, grow: what can be started now is; who is to leave leaves
+//	                                   once those count that come
+//	fleet.go                           want: a new process is in the wanted state, with no rank yet
+//	wanted.go                          wantedWatches.tell: the launcher's request is answered in the same step
+//	launch/internal/job                follow.go, access.go: the launcher starts it with PARAGON_JOIN=1, and
+//	                                   reports it; from here on a worker joins
+//	changecommit.go, scaling.go        scaler.check at the commit: event Scaled; if a start fails,
+//	                                   startsMissing tries other hosts, and tells ScaleShort if none has room
+//
+// # A worker joins
+//
+// The way of a worker that comes later, be it wanted, started again or started by hand:
+//
+//	cluster/join.go                    Join registers, with Joining set, and returns
+//	register.go, join.go               register, join: MemberJoining, which does not count, until joinBy;
+//	                                   it may read, and not push
+//	worker/fitrun.go, change.go        it declares its keys and calls Ready of its store
+//	join.go                            ready: MemberReady; admitReady makes a change pending, which is in
+//	                                   the membership that all watch
+//	worker/agreement.go, change.go     the workers agree after which step; each calls Arrive, no report
+//	                                   of a server is due
+//	changecommit.go                    commit: the newcomer counts and has the highest rank, the generation
+//	                                   goes up, the rest of the epoch is divided over all
+//	shard/setmembers.go, round.go      it has a slot in each shard's open round
+//	kvstore, worker/change.go          Ready returns: it pulls the values, takes its share, and pushes
+//	fleet.go                           takeRanks: its process has joined, and has a rank
 //
 // # Where to look
 //

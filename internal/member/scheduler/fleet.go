@@ -40,7 +40,8 @@ type keptFleet struct {
 // A wantedProcess is one process of a fleet.
 type wantedProcess struct {
 	control.WantedProcess
-	Judged uint64 // the revision that says what becomes of it; 0: it goes on
+	// Judged is the revision that says what becomes of it; 0: its fate is open.
+	Judged uint64
 	// Seen is how the launcher saw it last; empty: it has not reported it.
 	Seen string
 	// Began is when it was first seen to run.
@@ -160,8 +161,9 @@ func (f *fleet) aim(p *wantedProcess, goal control.Goal, grace time.Duration) {
 	f.touch(p)
 }
 
-// judge says what becomes of a process, once.
-func (f *fleet) judge(p *wantedProcess, fate control.Fate, note, reason string) {
+// setFate says what becomes of a process, once. A judge has decided it, or whoever gave the
+// process up.
+func (f *fleet) setFate(p *wantedProcess, fate control.Fate, note, reason string) {
 	if p.Judged > 0 {
 		return
 	}
@@ -170,9 +172,9 @@ func (f *fleet) judge(p *wantedProcess, fate control.Fate, note, reason string) 
 	p.Judged = f.revision
 }
 
-// endAs judges a process and lets it end.
+// endAs sets the fate of a process and lets it end.
 func (f *fleet) endAs(p *wantedProcess, goal control.Goal, grace time.Duration, fate control.Fate, note, reason string) {
-	f.judge(p, fate, note, reason)
+	f.setFate(p, fate, note, reason)
 	f.aim(p, goal, grace)
 }
 
@@ -290,8 +292,8 @@ func (f *fleet) wantAgain(x control.WantedProcess) {
 	f.want(x)
 }
 
-// follow takes into the fleet what became of the nodes: their ranks, and who has joined.
-func (f *fleet) follow(r *roster, running bool) {
+// takeRanks takes into the fleet what became of the nodes: their ranks, and who has joined.
+func (f *fleet) takeRanks(r *roster, running bool) {
 	for _, n := range r.nodes {
 		p := f.of(n.process)
 		if p == nil || n.life != living {

@@ -6,7 +6,8 @@ import "github.com/paragon-train/paragon/internal/store/wire"
 // one that belongs to the running job also if that does not run, or its generation is another one.
 func (c *Core) handle(request uint64, message wire.Message) {
 	m, out := &c.members, &c.out
-	// Those that carry a generation set it; the others belong to any.
+	// A Barrier and a Declare belong to the generation that they carry, and set it. The others may
+	// come in any, even an Arrive, which carries one: it is of a change.
 	generation := m.job.generation
 	of := func(id uint64, do func(n *node)) {
 		if n := m.find(out, request, id); n != nil {
@@ -95,7 +96,7 @@ func (c *Core) leave(request uint64, l *wire.Leave) {
 	}
 	c.measured(n, l.Record)
 	c.out.ack(request)
-	c.members.depart(&c.out, n, l)
+	c.members.takeLeave(&c.out, n, l)
 }
 
 // measured takes the record of what a node has measured.

@@ -110,7 +110,7 @@ func (m *membership) vacate(out *output, name string) {
 		count++
 		n.State = wire.MemberLeaving
 		m.roster.mark(n)
-		m.change.wantFewer()
+		m.change.oneFewerMustCount()
 	}
 	if count > 0 {
 		m.change.begin(out, fmt.Sprintf("host %s is to be removed", name))
@@ -180,7 +180,7 @@ func (m *membership) beginStop(out *output, reason string) {
 			m.fleet.drop(p) // it could not join any more
 		}
 	}
-	m.change.wantAny()
+	m.change.anyNumberMayCount()
 	m.changed(out)
 	m.tryCommit(out)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // The records of a Core. A key begins with the name of the machine that it belongs to, which alone
-// writes and reads it:
+// writes and reads it (that of adaptations is "wish"):
 //
 //	job                      keptJob, with the format's number
 //	server                   keptServers: ranks of servers, and servers that were asked for
@@ -26,7 +26,7 @@ import (
 //	fleet                    keptWanted
 //	fleet/PROCESS            wantedProcess
 //	scale                    scaling
-//	wish                     keptWish
+//	wish                     keptWish, of adaptations: what rank 0 wished for last, not the machine wish
 //	event/NUMBER             control.Event
 //	barrier/N, signal/N      keptName: a name that happened
 //
@@ -115,7 +115,7 @@ func (c *Core) restored() error {
 	}
 	m.hosts.restored(now, m.roster.hasWorkers)
 	c.slow.restored(now, c.events.list, &m.roster)
-	m.followed = m.fleet.revision
+	m.reconciled = m.fleet.revision
 	// What was restored is in the journal.
 	c.out.unkept = true
 	for _, k := range c.keepers {

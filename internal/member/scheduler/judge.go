@@ -48,8 +48,8 @@ type judge struct {
 
 	// lose declares a node lost.
 	lose func(n *node, cause control.Cause)
-	// depart lets a node leave that has done all its work.
-	depart func(n *node, l *wire.Leave)
+	// takeLeave lets a node leave that has done all its work.
+	takeLeave func(n *node, l *wire.Leave)
 	// hostFailed gives a host up on which no worker can be started.
 	hostFailed func(host, why string)
 	// serverFailed drops a server that was asked for.
@@ -63,7 +63,7 @@ func (j *judge) ended(p *wantedProcess, x control.ObservedProcess) {
 	n := j.roster.ofProcess(p.Process)
 	switch {
 	case p.Judged > 0 || p.Goal == control.GoalLeave:
-		j.fleet.judge(p, control.FateRemoved, "", "")
+		j.fleet.setFate(p, control.FateRemoved, "", "")
 		switch { // it may have ended before it had left the job
 		case n == nil:
 		case x.OK():
@@ -81,9 +81,9 @@ func (j *judge) ended(p *wantedProcess, x control.ObservedProcess) {
 	case !p.Joined:
 		j.neverJoined(p, x)
 	default:
-		j.loseProcess(p, n, x.Cause, x.Outside)
+		j.workerEnded(p, n, x.Cause, x.Outside)
 	}
-	j.fleet.judge(p, "", "", "")
+	j.fleet.setFate(p, "", "", "")
 	j.fleet.aim(p, control.GoalOver, 0)
 }
 
@@ -94,11 +94,11 @@ func (j *judge) endedWell(p *wantedProcess, n *node) {
 	switch {
 	case n == nil || n.Role != wire.RoleWorker || !j.job.open():
 	case j.job.phase == wire.PhaseForming:
-		j.depart(n, &wire.Leave{Node: n.Node, OK: true})
+		j.takeLeave(n, &wire.Leave{Node: n.Node, OK: true})
 	case j.set.joins() && n.Counts() && len(j.roster.workers()) > 1:
 		j.lose(n, control.Cause{Kind: control.CauseUnsaid})
 	default:
-		j.depart(n, &wire.Leave{Node: n.Node, OK: true})
+		j.takeLeave(n, &wire.Leave{Node: n.Node, OK: true})
 	}
 }
 
@@ -114,10 +114,10 @@ func (j *judge) endedEarly(p *wantedProcess, x control.ObservedProcess) {
 		attempt = 1
 	}
 	if attempt > j.policy.attempts(p) || x.Outside {
-		j.fleet.judge(p, control.FateFailed, "", "")
+		j.fleet.setFate(p, control.FateFailed, "", "")
 		return
 	}
-	j.fleet.judge(p, control.FateRestarted, "", "")
+	j.fleet.setFate(p, control.FateRestarted, "", "")
 	again := p.WantedProcess
 	again.Early, again.Attempt = true, attempt
 	j.fleet.wantAgain(again)
@@ -131,41 +131,61 @@ func (j *judge) neverJoined(p *wantedProcess, x control.ObservedProcess) {
 	why := fmt.Sprintf("%s ended: %s", p.name(), x.Cause)
 	switch x.Cause.Kind {
 	case control.CauseStart: // it did not start: so would no other one
-		j.fleet.judge(p, control.FateNotStarted, "", x.Cause.Text)
+		j.fleet.setFate(p, control.FateNotStarted, "", x.Cause.Text)
 		if p.Attempt == 0 {
 			j.hostFailed(p.Host, x.Cause.Text)
 			return
 		}
 		why = x.Cause.Text
 	case control.CauseExit, control.CauseSignal, control.CauseMachine:
-		j.fleet.judge(p, control.FateNotJoined, j.policy.exhausted(p.Attempt+1), "")
+		j.fleet.setFate(p, control.FateNotJoined, j.policy.exhausted(p.Attempt+1), "")
 	default: // no restart can mend it
-		j.fleet.judge(p, control.FateNotJoined, "not started again", "")
+		j.fleet.setFate(p, control.FateNotJoined, "not started again", "")
 		j.hostFailed(p.Host, fmt.Sprintf("%s ended: %s", p.name(), x.Cause.Text))
 		return
 	}
 	j.joinAgain(p, p.Attempt+1, why)
 }
 
-// loseProcess judges the process of a worker that was in the job, and that the job goes on without.
-// Another one takes its place, unless somebody else sent it SIGTERM, who wants no replacement; the
-// others may be about to end, too.
-func (j *judge) loseProcess(p *wantedProcess, n *node, cause control.Cause, outside bool) {
-	if p.Judged > 0 {
-		return
-	}
-	why := cause.String()
-	attempt := p.Attempt + 1
-	if !p.Began.IsZero() && j.now.Sub(p.Began) >= longLife {
-		attempt = 1
-	}
-	j.fleet.judge(p, control.FateLost, j.policy.exhausted(attempt), why)
-	if j.fleet.aim(p, control.GoalEnd, lostEndTime); n != nil {
+// workerEnded takes note of a worker that was in the job and has ended, and that the job goes on
+// without. Another one takes its place, unless somebody else sent it SIGTERM, who wants no
+// replacement; the others may be about to end, too.
+//
+// The fate of its process is set before the node is lost: loseWorker then leaves the process
+// alone. Where the node is lost first, loseWorker calls lostFirst, which does not call back.
+func (j *judge) workerEnded(p *wantedProcess, n *node, cause control.Cause, outside bool) {
+	attempt := j.setLost(p, cause)
+	if n != nil {
 		j.lose(n, cause)
 	}
 	if !outside {
-		j.joinAgain(p, attempt, fmt.Sprintf("%s ended: %s", p.name(), why))
+		j.replaceLost(p, attempt, cause)
 	}
+}
+
+// lostFirst ends the process of a worker whose node was lost before the fate of the process was set:
+// its lease expired, it left with an error, or it ended with code 0 and had not left. Should it live,
+// it is of no use any more; another one is wanted.
+func (j *judge) lostFirst(p *wantedProcess, cause control.Cause) {
+	j.replaceLost(p, j.setLost(p, cause), cause)
+}
+
+// setLost sets the fate of a lost worker's process, and ends it. It returns which attempt another
+// process in its place would be.
+func (j *judge) setLost(p *wantedProcess, cause control.Cause) (attempt int) {
+	attempt = p.Attempt + 1
+	if !p.Began.IsZero() && j.now.Sub(p.Began) >= longLife {
+		attempt = 1
+	}
+	j.fleet.setFate(p, control.FateLost, j.policy.exhausted(attempt), cause.String())
+	j.fleet.aim(p, control.GoalEnd, lostEndTime)
+	return attempt
+}
+
+// replaceLost wants another worker in the place of a lost one. It joins later, as any other; the
+// change that the loss made does not wait for it unless mustCountWithout says so.
+func (j *judge) replaceLost(p *wantedProcess, attempt int, cause control.Cause) {
+	j.joinAgain(p, attempt, fmt.Sprintf("%s ended: %s", p.name(), cause))
 }
 
 // joinAgain wants another worker where one has ended, because of why. After the last attempt the
@@ -193,7 +213,7 @@ func (j *judge) serverEnded(p *wantedProcess, x control.ObservedProcess) {
 		j.lose(n, x.Cause)
 	}
 	if j.set.Elastic.Backups == 0 || !j.job.open() {
-		j.fleet.judge(p, control.FateFailed, "", "")
+		j.fleet.setFate(p, control.FateFailed, "", "")
 		return
 	}
 	attempt := p.Attempt + 1
@@ -216,7 +236,7 @@ func (j *judge) serverEnded(p *wantedProcess, x control.ObservedProcess) {
 	case host == "":
 		note = "not started again: no other host may run a server"
 	}
-	j.fleet.judge(p, fate, note, x.Cause.String())
+	j.fleet.setFate(p, fate, note, x.Cause.String())
 	switch {
 	case fate == control.FateNotStarted, note != "" && !p.Joined:
 		j.serverFailed(p.Rank, x.Cause.String())

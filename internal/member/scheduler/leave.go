@@ -11,8 +11,12 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// depart handles a Leave.
-func (m *membership) depart(out *output, n *node, l *wire.Leave) {
+// Three things have to do with leaving. A worker asks whether it may go (AskLeave: askLeave), and the
+// answer grants it, or the job wants it to go (grantLeave): it then counts until the change is
+// committed. A node that has gone in order says so (Leave: takeLeave). What is lost says nothing.
+
+// takeLeave takes the Leave of a node, its last word.
+func (m *membership) takeLeave(out *output, n *node, l *wire.Leave) {
 	was := n.life
 	m.roster.setLife(n, left)
 	switch {
@@ -66,7 +70,7 @@ func (m *membership) workerLeft(out *output, n *node) {
 	if n.State == wire.MemberLeaving {
 		m.noteLeft(out, n)
 	}
-	m.change.wantFewer()
+	m.change.oneFewerMustCount()
 	m.changed(out)
 	m.barriers.check(out, m.roster.workers())
 	m.admitReady(out)
@@ -109,7 +113,7 @@ func (m *membership) grantLeave(out *output, n *node, why string) {
 	if n.Counts() {
 		n.State = wire.MemberLeaving
 		m.roster.mark(n)
-		m.change.wantFewer()
+		m.change.oneFewerMustCount()
 		m.change.begin(out, why)
 	} else {
 		m.removeJoining(out, n)

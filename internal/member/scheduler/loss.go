@@ -37,15 +37,15 @@ func (m *membership) loseWorker(out *output, n *node, cause control.Cause) {
 		m.fail(out, *f)
 		return
 	}
-	m.change.workerLost(out, n, &loss, m.policy.wantedWithout(n, &m.roster, &m.job))
+	m.change.workerLost(out, n, &loss, m.policy.mustCountWithout(n, &m.roster, &m.job))
 	m.job.regenerate()
 	m.scale.lost(text)
 	m.noteRanks(out)
 	out.loss(n, text)
 	m.cameOrWent = out.now
-	if p := m.fleet.of(n.process); p != nil && n.State != wire.MemberLeaving {
-		// Should it live, it is of no use any more.
-		m.judge(out).loseProcess(p, nil, cause, false)
+	// Where the judge has set the fate of the process already (workerEnded), nothing is left to do.
+	if p := m.fleet.of(n.process); p != nil && p.Judged == 0 && n.State != wire.MemberLeaving {
+		m.judge(out).lostFirst(p, cause)
 	}
 	m.hosts.lost(out, n, text, &m.roster)
 	m.changed(out)

@@ -34,10 +34,10 @@ type membership struct {
 	wish      wish
 	// cameOrWent is when a worker came or went last.
 	cameOrWent time.Time
-	// followed is the revision of the fleet that was looked at last.
-	followed uint64
-	servers  serverTable
-	places   shardPlacement
+	// reconciled is the revision of the fleet at which reconcile looked last.
+	reconciled uint64
+	servers    serverTable
+	places     shardPlacement
 
 	watches     watches
 	barriers    barriers

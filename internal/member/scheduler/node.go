@@ -15,8 +15,8 @@ type node struct {
 	// Member is what the others are told of it. Its Rank is -1 before it counts.
 	wire.Member
 
-	// wanted is the rank that it asked for; -1: any.
-	wanted int32
+	// wantedRank is the rank that it asked for; -1: any.
+	wantedRank int32
 	// process is the number that the launcher gave its process; 0: it was started by hand.
 	process uint32
 	// nonce tells a registration that is repeated from that of another process.

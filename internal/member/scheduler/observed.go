@@ -18,13 +18,13 @@ func (m *membership) observe(out *output, o *control.Observed) *control.Done {
 		}
 		if !f.Adopted {
 			m.adopt(out, o)
-			m.fleet.follow(&m.roster, m.job.running())
+			m.fleet.takeRanks(&m.roster, m.job.running())
 		}
 		for _, x := range o.Processes {
 			p := f.of(x.Process)
 			if p == nil && m.roster.ofProcess(x.Process) != nil { // it began before the first report, and was not in it
 				p = f.adopt(x)
-				m.fleet.follow(&m.roster, m.job.running())
+				m.fleet.takeRanks(&m.roster, m.job.running())
 			}
 			if p != nil && f.saw(p, x.State, out.now.Add(-time.Duration(x.Seconds*float64(time.Second)))) {
 				p.lived(x.Seconds, out.now)
@@ -80,7 +80,7 @@ func (m *membership) judge(out *output) *judge {
 	return &judge{
 		set: m.set, now: out.now, job: &m.job, policy: m.policy, roster: &m.roster, hosts: &m.hosts, sites: &m.sites, fleet: &m.fleet,
 		lose:          func(n *node, cause control.Cause) { m.lose(out, n, cause) },
-		depart:        func(n *node, l *wire.Leave) { m.depart(out, n, l) },
+		takeLeave:     func(n *node, l *wire.Leave) { m.takeLeave(out, n, l) },
 		hostFailed:    func(host, why string) { m.hostFailed(out, host, why) },
 		serverFailed:  func(rank int, why string) { m.serverFailed(out, rank, why) },
 		startsMissing: func(host, why string) { m.startsMissing(out, host, why) },

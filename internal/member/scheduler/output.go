@@ -70,7 +70,7 @@ func (o *output) warn(format string, args ...any) *Note {
 
 // presence reports a node that has registered or disconnected while the job is forming.
 func (o *output) presence(n *node, here bool) {
-	o.Presence = append(o.Presence, Presence{Place{n.Role, int(n.wanted)}, n.process, here})
+	o.Presence = append(o.Presence, Presence{Place{n.Role, int(n.wantedRank)}, n.process, here})
 }
 
 // event tells an event to whoever follows the job, and to the log.

@@ -43,9 +43,9 @@ func (p policy) tooFewWithout(n *node, stay int, r *roster) bool {
 	return e.OnWorkerLoss == cluster.LossShrink && n.State != wire.MemberLeaving && stay+len(p.admitted(r)) < e.MinWorkers
 }
 
-// wantedWithout is how many workers must count after the change that the loss of one makes; 0: any
-// number.
-func (p policy) wantedWithout(n *node, r *roster, job *jobState) int {
+// mustCountWithout is how many workers must count after the change that the loss of one makes; 0:
+// any number, and the change waits for nobody.
+func (p policy) mustCountWithout(n *node, r *roster, job *jobState) int {
 	e, stay := p.set.Elastic, r.staying()
 	switch {
 	case n.State == wire.MemberLeaving, job.stop == stoppingWithCheckpoint:

@@ -37,7 +37,7 @@ func (m *membership) register(out *output, request uint64, r *wire.Register) {
 	m.makeRoom(out, r)
 	here := m.roster.living(r.Role)
 	for _, n := range here {
-		if n.wanted >= 0 && n.wanted == r.Rank {
+		if n.wantedRank >= 0 && n.wantedRank == r.Rank {
 			out.refuse(request, wire.CodeConflict, "%s: rank %d is taken by node %d on %s", who, r.Rank, n.Node, n.Host)
 			return
 		}
@@ -110,7 +110,7 @@ func (m *membership) makeRoom(out *output, r *wire.Register) {
 	}
 	here := m.roster.living(r.Role)
 	for _, n := range here {
-		if !n.lease.cut.IsZero() && n.wanted == r.Rank && (r.Rank >= 0 || len(here) == m.ranks(r.Role) && n.Host == r.Host) {
+		if !n.lease.cut.IsZero() && n.wantedRank == r.Rank && (r.Rank >= 0 || len(here) == m.ranks(r.Role) && n.Host == r.Host) {
 			m.lose(out, n, control.Cause{Kind: control.CauseOther})
 			return
 		}

@@ -49,8 +49,8 @@ func (r *roster) last() uint64 {
 // add makes the node of a process that registers. Its lease is the caller's.
 func (r *roster) add(m *wire.Register) *node {
 	n := &node{
-		Member: wire.Member{Node: r.last() + 1, Role: m.Role, Rank: m.Rank, PID: m.PID, Host: m.Host, Addr: m.Addr},
-		wanted: m.Rank, process: m.Process, nonce: m.Nonce,
+		Member:     wire.Member{Node: r.last() + 1, Role: m.Role, Rank: m.Rank, PID: m.PID, Host: m.Host, Addr: m.Addr},
+		wantedRank: m.Rank, process: m.Process, nonce: m.Nonce,
 	}
 	r.nodes = append(r.nodes, n)
 	r.mark(n)
@@ -251,7 +251,7 @@ func (r *roster) assign(set *Settings) {
 		nodes := r.living(role)
 		slices.SortFunc(nodes, func(a, b *node) int { return cmp.Compare(a.Node, b.Node) })
 		rest := slices.DeleteFunc(nodes, func(n *node) bool {
-			return n.wanted >= 0 && pick(n, func(rank int) bool { return rank == int(n.wanted) })
+			return n.wantedRank >= 0 && pick(n, func(rank int) bool { return rank == int(n.wantedRank) })
 		})
 		rest = slices.DeleteFunc(rest, func(n *node) bool {
 			return pick(n, func(rank int) bool { return set.Hosts[Place{role, rank}] == n.Host })
@@ -336,7 +336,7 @@ type keptNode struct {
 func nodeKey(id uint64) string { return fmt.Sprintf("node/%08d", id) }
 
 func (n *node) kept() keptNode {
-	return keptNode{n.Member, n.wanted, n.process, n.nonce, n.life, n.why, !n.joinBy.IsZero()}
+	return keptNode{n.Member, n.wantedRank, n.process, n.nonce, n.life, n.why, !n.joinBy.IsZero()}
 }
 
 // keep records the marked nodes.
@@ -360,7 +360,7 @@ func (r *roster) restore(value []byte, joinBy time.Time) (*node, error) {
 	case k.Role != wire.RoleServer && k.Role != wire.RoleWorker, int(k.State) >= len(memberStates), k.Life > removed:
 		return nil, fmt.Errorf("role %d, state %d, life %d: one of them is unknown", k.Role, k.State, k.Life)
 	}
-	n := &node{Member: k.Member, wanted: k.Wanted, process: k.Process, nonce: k.Nonce, life: k.Life, why: k.Why}
+	n := &node{Member: k.Member, wantedRank: k.Wanted, process: k.Process, nonce: k.Nonce, life: k.Life, why: k.Why}
 	if k.Joins {
 		n.joinBy = joinBy
 	}

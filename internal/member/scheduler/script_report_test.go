@@ -79,7 +79,7 @@ func (s *script) observed(number uint32) control.ObservedProcess {
 	}
 	for _, n := range s.core.members.roster.nodes {
 		if n.process == number {
-			x.Role, x.Rank, x.Number, x.Host = roleName(n.Role), int(n.wanted), max(int(n.wanted), 0), n.Host
+			x.Role, x.Rank, x.Number, x.Host = roleName(n.Role), int(n.wantedRank), max(int(n.wantedRank), 0), n.Host
 		}
 	}
 	return x

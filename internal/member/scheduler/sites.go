@@ -175,7 +175,9 @@ type starts struct {
 }
 
 // room chooses hosts for more workers: free slots in the order of the hosts, then hosts without
-// slots=, the one with the fewest workers first. It returns for how many it found a site.
+// slots=, the one with the fewest workers first. It returns for how many it found a site. A host
+// without slots=, such as the localhost of a job without a hosts file, takes any number and is never
+// full.
 func (r *sites) room(missing int, count func(host string) int, avoid []string) (plan []starts, placed int) {
 	more := make(map[*site]int)
 	free := slices.DeleteFunc(slices.Clone(r.all), func(p *site) bool { return !p.usable() || slices.Contains(avoid, p.Name) })

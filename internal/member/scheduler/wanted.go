@@ -52,8 +52,8 @@ func (m *membership) reconcile(out *output) {
 	if !m.job.open() {
 		return
 	}
-	if m.job.dirty || len(m.roster.changed) > 0 || m.fleet.revision != m.followed {
-		m.fleet.follow(&m.roster, m.job.running())
+	if m.job.dirty || len(m.roster.changed) > 0 || m.fleet.revision != m.reconciled {
+		m.fleet.takeRanks(&m.roster, m.job.running())
 		m.scale.goOn(out, m.scaleEnv(out))
 	}
 	m.passWish(out)
@@ -64,7 +64,7 @@ func (m *membership) reconcile(out *output) {
 		m.sites.relisted, m.fleet.dirty = false, true
 		m.fleet.revision++
 	}
-	m.followed = m.fleet.revision
+	m.reconciled = m.fleet.revision
 }
 
 // wanted is all that should be, but for the events.

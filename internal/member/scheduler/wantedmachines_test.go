@@ -23,7 +23,7 @@ func wantedOf(out *output, r *roster) (f *fleet, s *sites) {
 		f.saw(f.of(n.process), control.StateRunning, out.now)
 		s.observe(control.ObservedHost{Host: n.Host, Listed: role == control.Worker, Servers: true, Slots: 3, Connection: int(n.process)})
 	}
-	f.follow(r, true)
+	f.takeRanks(r, true)
 	return f, s
 }
 
