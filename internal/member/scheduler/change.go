@@ -259,7 +259,7 @@ func (c *changer) obstacles(asker uint64, r *roster, now time.Time) string {
 		}
 	}
 	if v := c.vacant(r); v > 0 {
-		names = append(names, fmt.Sprintf("%d more workers (%s)", v, strings.Join(c.pending.causes, "; ")))
+		names = append(names, fmt.Sprintf("%s (%s)", plural.Of(v, "more worker"), strings.Join(c.pending.causes, "; ")))
 	}
 	return strings.Join(names, ", ")
 }

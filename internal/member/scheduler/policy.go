@@ -117,7 +117,7 @@ func (p policy) attempts(x *wantedProcess) int {
 // exhausted says of a process that it is not started again, if that is so.
 func (p policy) exhausted(attempt int) string {
 	if most := p.set.Elastic.Rejoin; most > 0 && attempt > most {
-		return fmt.Sprintf("not started again after %d attempts", most)
+		return "not started again after " + plural.Of(most, "attempt")
 	}
 	return ""
 }
