@@ -10,6 +10,9 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
+// A commit is the end of a pending change of the membership (change.go). Records are made durable
+// elsewhere (journalwriter.go).
+
 // arrive takes a worker's Arrive: it is at the boundary of the pending change.
 func (m *membership) arrive(out *output, request uint64, n *node, a *wire.Arrive) {
 	if m.change.arrive(out, request, n, a) {

@@ -28,6 +28,7 @@ func (c *Core) control(request uint64, x *wire.Control) {
 		c.members.launchers.add(&c.out, request, r)
 		return
 	case control.OpScale:
+		// This scheduler was started again, and cannot plan before it has heard from the launcher.
 		if m := &c.members; m.fleet.Adopted && !m.fleet.heard() {
 			m.scaleWaits.add(&c.out, request, r)
 			return

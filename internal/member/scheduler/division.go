@@ -24,7 +24,8 @@ const maxUsed = 60_000
 // The rule of the cuts is that every example of an epoch is used once: what was used is cut off and
 // stays used, and what was not is in the parts of the next division. The step that was under way
 // when a worker was lost counts if all servers have it, and is otherwise done again by another
-// worker.
+// worker. Its gradient then stays in those shards that had it: the rule is about the steps that
+// count, which every shard has.
 type partition struct {
 	division wire.Division
 	// shares are the parts; nil: the job has not begun. There may be none afterwards, when all

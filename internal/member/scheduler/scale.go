@@ -67,6 +67,7 @@ func (sc *scaler) ask(out *output, env scaleEnv, r control.Request) (done *contr
 	case why != "":
 		return &control.Done{Error: why}, false
 	case !env.fleet.heard():
+		// After a restart scaleWaits has waited for the report in vain; a new job has had none.
 		return &control.Done{Error: "launch has not reported yet which hosts the job has", Again: true}, false
 	case t.Number > 0 && t.same(r) && sc.state(env.roster.staying()) != control.ScaleTooFew:
 		return &control.Done{Scale: t.Number}, false
@@ -129,6 +130,8 @@ func (sc *scaler) goOn(out *output, env scaleEnv) {
 		}
 	}
 	all := env.sites.inAll(env.fleet.staying)
+	// Workers that are released may have to stay while others are coming, so that the job trains
+	// meanwhile: only --max-workers makes them leave before.
 	coming := len(s.Starts) > 0 || slices.ContainsFunc(env.fleet.list, func(p *wantedProcess) bool {
 		return p.isWorker() && p.stays() && !p.Joined && !slices.Contains(s.Releases, p.Process)
 	})

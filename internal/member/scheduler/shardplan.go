@@ -31,8 +31,8 @@ const (
 	maxRowSize = maxRows * maxShards
 )
 
-// A planner places keys on servers: a pure function of the declarations, in their order, and of the
-// servers that come and go.
+// A planner places the shards of keys on servers: a pure function of the declarations, in their
+// order, and of the servers that come and go. (The plan of hosts for workers is in scaleplan.go.)
 type planner struct {
 	// load has the values on each server, and gone says which servers are not there, both by
 	// rank.

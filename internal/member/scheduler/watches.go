@@ -12,7 +12,7 @@ const mostWatchWait = time.Minute
 
 // watches has the nodes' requests for the membership beyond a revision. A node has one open nearly
 // all the time: it is how nodes hear of changes, and its end is how the scheduler hears that a
-// node's connection broke.
+// node's connection broke. (The launcher's request for the wanted state is in wanted.go.)
 type watches struct {
 	list []watch
 	// told has the nodes that were sent the end of the job.

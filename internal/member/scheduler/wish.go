@@ -18,9 +18,10 @@ const (
 	wishRetry = time.Second
 )
 
-// A wish is the number of workers that rank 0 wants the job to have. It is carried out once: an
-// operator may choose another number, which stays until rank 0 wishes for a new one. The zero wish
-// is none. The journal has only that there is one: rank 0 says it again.
+// A wish is the number of workers that rank 0 wants the job to have, as its adaptation says
+// (adaptation.go). It is carried out once, by askScale, as what people ask for with launch ctl scale
+// is: an operator may choose another number, which stays until rank 0 wishes for a new one. The zero
+// wish is none. The journal has only that there is one: rank 0 says it again.
 type wish struct {
 	workers int
 	reason  string
