@@ -111,3 +111,62 @@ func TestANumberOfWorkersIsReachedOnHostsWithFreeSlots(t *testing.T) {
 		t.Errorf("1 worker: got %d in all, and those on %q leave, want 1, and the one on w1", s.inAll(f.staying), left)
 	}
 }
+
+// scalesOf is a scaler of a job of two workers, on w0 and w1, and what it works with. left are the
+// hosts whose workers were let go.
+func scalesOf() (out *output, sc *scaler, env scaleEnv, left *[]string) {
+	out, r := running(2, 1)
+	set := settingsOf(2, 1)
+	f, s := wantedOf(out, r)
+	hosts := newHostTable(time.Minute)
+	left = new([]string)
+	env = scaleEnv{set: set, job: out.job, policy: policy{set}, roster: r, hosts: &hosts, sites: s, fleet: f, departing: &departingHosts{},
+		grantLeave: func(n *node, _ string) {
+			*left = append(*left, n.Host)
+			f.aim(f.of(n.process), control.GoalLeave, 0)
+		}}
+	return out, &scaler{set: set}, env, left
+}
+
+// A worker that would be started again after a while is one of those that a new number starts: it is
+// not started besides.
+func TestAScaleTakesThePlaceOfDelayedStarts(t *testing.T) {
+	out, sc, env, _ := scalesOf()
+	env.fleet.wantAgain(control.WantedProcess{Role: control.Worker, Host: "w0", Attempt: 1})
+	if _, begun := sc.ask(out, env, control.Request{Op: control.OpScale, Workers: 3}); !begun || len(env.fleet.workersOn("w0"))+len(env.fleet.workersOn("w1")) != 3 {
+		t.Errorf("%d workers on w0, %d on w1, want 3 in all", len(env.fleet.workersOn("w0")), len(env.fleet.workersOn("w1")))
+	}
+}
+
+// No other worker is started in place of one that is missing while one is to be started again.
+func TestADelayedStartIsNotMissing(t *testing.T) {
+	out, sc, env, _ := scalesOf()
+	sc.ask(out, env, control.Request{Op: control.OpScale, Workers: 3})
+	for _, p := range env.fleet.list {
+		if p.isWorker() && !p.Joined {
+			env.fleet.drop(p)
+			break
+		}
+	}
+	env.fleet.wantAgain(control.WantedProcess{Role: control.Worker, Host: "w0", Attempt: 1})
+	sc.startsMissing(out, env, "w1", "x")
+	if len(sc.newest.Starts) > 0 || sc.newest.Short != "" {
+		t.Errorf("to be started %v, too few %q; want neither", sc.newest.Starts, sc.newest.Short)
+	}
+}
+
+// A worker stays until the one on the new host is in the job, if there may be as many.
+func TestAWorkerStaysUntilAnotherTakesItsPlace(t *testing.T) {
+	for _, most := range []int{2, 3} {
+		out, sc, env, left := scalesOf()
+		env.set.Elastic.MaxWorkers = most
+		env.sites.observe(control.ObservedHost{Host: "w2", Listed: true, Slots: 1})
+		placement := []control.WorkersOnHost{{Host: "w0", Workers: 1}, {Host: "w2", Workers: 1}}
+		if done, begun := sc.ask(out, env, control.Request{Op: control.OpScale, Placement: placement}); !begun {
+			t.Fatal(done.Error)
+		}
+		if got, want := len(*left), 3-most; got != want {
+			t.Errorf("at most %d workers: %d have left before the new one is there, want %d", most, got, want)
+		}
+	}
+}

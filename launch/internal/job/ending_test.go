@@ -151,3 +151,23 @@ func TestWhenAStandstillIsToBlame(t *testing.T) {
 		}
 	}
 }
+
+// A job without a worker was stopped by others only if all its workers had left cleanly.
+func TestAJobWasStoppedByOthersOnlyIfAllHadLeft(t *testing.T) {
+	for done, want := range map[bool]control.Code{true: control.StoppedByOthers, false: control.NoWorkerLeft} {
+		asked := afterExit(worker(2, "d1"), 143)
+		e := ending{lost: asked}
+		if e.noWorkerLeft(newOutput(), done); e.failure.Code != want || e.first != asked {
+			t.Errorf("all had left %t: got %s, want %s", done, e.failure.Code, want)
+		}
+	}
+}
+
+// A worker that ended well is to blame for what it reported, not for a store that it did not close.
+func TestAnErrorOfAWorkerThatEndedWellIsTold(t *testing.T) {
+	n := afterExit(worker(2, "d1"), 0)
+	e := ending{failure: &control.Failure{Code: control.NodeError, Role: roleWorker, Process: 2}, first: n}
+	if got := e.cause(circumstances{}, &processes{nodes: []*Node{n}}); got.Code != control.NodeError {
+		t.Errorf("got %+v", got)
+	}
+}

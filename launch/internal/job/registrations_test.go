@@ -104,6 +104,10 @@ func TestWhereSchedulersListen(t *testing.T) {
 	if got := []string{p.serves(":9090"), p.serves(":9090"), p.serves("10.0.0.2:1")}; !slices.Equal(got, []string{"10.0.0.1:9090", "", "10.0.0.2:1"}) {
 		t.Errorf("metrics are shown at %q", got)
 	}
+	asked := endpoint{address: "10.0.0.1", metrics: ":9090"}
+	if got := asked.serves(":9090"); got != "10.0.0.1:9090" {
+		t.Errorf("metrics on the port that was asked for are shown at %q", got)
+	}
 }
 
 // All hosts that were not reached are named, in their order; those of a start that was given up

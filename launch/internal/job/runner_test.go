@@ -193,3 +193,42 @@ func TestAHostHasTheLimitsThatTheJobBeganWith(t *testing.T) {
 		}
 	}
 }
+
+// Once the job has ended no worker starts any more; a server that is being started goes on.
+func TestOnlyWorkersAreKeptFromAJobThatHasEnded(t *testing.T) {
+	k := newRunnerKit(false)
+	k.procs.launching = map[uint32]*Node{4: worker(4, "d1"), 5: {Role: roleServer, process: 5}}
+	k.admitNone("over")
+	wantDid(t, &k.out, "the job has ended", "cancelStart {4 over}")
+	if n := k.procs.launching[5]; n.unwanted != (fate{}) {
+		t.Errorf("the server is unwanted: %+v", n.unwanted)
+	}
+}
+
+// Of a worker that ended well and is no longer wanted nothing more is said; one that runs is ended.
+func TestAWorkerThatIsDismissed(t *testing.T) {
+	k := newRunnerKit(false)
+	done, runs := afterExit(worker(4, "d1"), 0), worker(5, "d1")
+	done.awaited = true
+	k.procs.nodes = []*Node{done, runs}
+	k.dismiss(done)
+	wantDid(t, &k.out, "one that ended well")
+	if done.awaited || !done.leaving {
+		t.Errorf("awaited %t, leaving %t, want leaving alone", done.awaited, done.leaving)
+	}
+	k.dismiss(runs)
+	wantDid(t, &k.out, "one that runs", "signal 5: terminated")
+}
+
+// The rank of a worker is that with which it ended.
+func TestAnEndedWorkerKeepsItsRank(t *testing.T) {
+	k := newRunnerKit(false)
+	n := worker(4, "d1")
+	k.joined(n, 1)
+	wantDid(t, &k.out, "it runs", "rename {4 {worker 1 worker 1   0}}")
+	k.joined(afterExit(n, 0), 2)
+	wantDid(t, &k.out, "it has ended")
+	if n.Rank != 1 {
+		t.Errorf("its rank is %d, want 1", n.Rank)
+	}
+}
