@@ -35,3 +35,13 @@ func TestNoMoreThanMostAreKept(t *testing.T) {
 		t.Errorf("got %d values, want %d", len(got), Most)
 	}
 }
+
+func TestAListHoldsNothingThatItGave(t *testing.T) {
+	var l List[int]
+	l.KeepMany([]*int{new(int), new(int), new(int)})
+	l.Take()
+	l.TakeMany(nil, 1)
+	if rest := l.values[1:3]; rest[0] != nil || rest[1] != nil {
+		t.Error("the list holds a value that it gave")
+	}
+}
