@@ -138,8 +138,9 @@
 //	wanted.go                          wantedWatches.tell: the launcher's request is answered in the same step
 //	launch/internal/job                follow.go, access.go: the launcher starts it with PARAGON_JOIN=1, and
 //	                                   reports it; from here on a worker joins
-//	changecommit.go, scaling.go        scaler.check at the commit: event Scaled; if a start fails,
-//	                                   startsMissing tries other hosts, and tells ScaleShort if none has room
+//	changecommit.go, scaling.go        scaler.check at the commit: event Scaled
+//	judge.go, scale.go                 if a start fails: startsMissing tries hosts with room; none has: event
+//	                                   ScaleShort (scaling.go tooFew)
 //
 // # A worker joins
 //
