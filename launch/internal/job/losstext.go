@@ -25,20 +25,25 @@ func (n *Node) tellLost(out *output, reason string, over bool) {
 	if n.ended && !n.Exit.OK() {
 		why = n.Exit.String()
 	}
-	verb, more, event := "was lost", "; the job goes on", joblog.WorkerLost
+	verb, more := "was lost", "; the job goes on"
 	if over {
 		more = ""
 	}
 	switch {
 	case n.Role == roleServer:
-		more, event = "; the job goes on with the backups of its shards", joblog.ServerLost
+		more = "; the job goes on with the backups of its shards"
 	// Whoever sent the signal wants no replacement, and the others may be about to end, too.
 	case n.asked():
 		verb, more = "ended", ": it or another worker "+outside
 	case n.failedItself():
 		verb = "failed"
 	}
-	out.warn(fmt.Sprintf("%s on %s %s: %s%s", n.Name(), n.Host, verb, why, more), event.Of(n.logged(), "reason", why))
+	text := fmt.Sprintf("%s on %s %s: %s%s", n.Name(), n.Host, verb, why, more)
+	if n.Role == roleServer {
+		out.warn(text, joblog.ServerLost.Of(n.logged(), "reason", why))
+		return
+	}
+	out.warn(text, joblog.WorkerLost.Of(n.logged(), "reason", why))
 }
 
 // tellRestarted tells of a process that ended before the job was complete, and of the one that is

@@ -205,18 +205,16 @@ func (c *core) noticed(e noticed) {
 	if e.Text != "" {
 		said = ": " + e.Text
 	}
-	event := func(more ...any) []any {
-		return append([]any{"node_host", h.String(), "notice", e.Code, "reason", e.Text}, more...)
-	}
+	event := joblog.HostNotice.With("node_host", h.String(), "notice", e.Code, "reason", e.Text)
 	switch {
 	case e.Withdrawn:
 		c.out.changed = c.out.changed || m.notice != nil
 		m.notice = nil
 	case !e.Known():
-		c.out.warn(fmt.Sprintf("host %s has a notice of a kind that is not known here (%q), and nothing is done about it%s", h, e.Code, said), joblog.HostNotice.With(event()...))
+		c.out.warn(fmt.Sprintf("host %s has a notice of a kind that is not known here (%q), and nothing is done about it%s", h, e.Code, said), event)
 	case e.Code == agent.NoticeAtRisk:
 		if m.notice == nil {
-			c.out.warn(fmt.Sprintf("host %s may be taken away before long%s; the job goes on there until then", h, said), joblog.HostNotice.With(event()...))
+			c.out.warn(fmt.Sprintf("host %s may be taken away before long%s; the job goes on there until then", h, said), event)
 		}
 	default:
 		left := cmp.Or(e.Left, noticeTime)
@@ -225,7 +223,8 @@ func (c *core) noticed(e noticed) {
 			return
 		}
 		if m.notice == nil {
-			c.out.warn(fmt.Sprintf("host %s is being taken away%s; %s left", h, said, left.Round(time.Second)), joblog.HostNotice.With(event("left", left)...))
+			c.out.warn(fmt.Sprintf("host %s is being taken away%s; %s left", h, said, left.Round(time.Second)),
+				joblog.HostNotice.With("node_host", h.String(), "notice", e.Code, "reason", e.Text, "left", left))
 		}
 		// A checkpoint must leave the processes the time to stop after it; where there is hardly
 		// any time it gets half of it.
