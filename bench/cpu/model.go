@@ -28,7 +28,7 @@ func (w work) String() string {
 
 // A model is a network for examples of a shape.
 type model struct {
-	// shape is that of one example.
+	// shape is the shape of one example, without the batch.
 	shape []int
 
 	net func(x *gorgonia.Node) *gorgonia.Node

@@ -110,7 +110,7 @@ func (p process) wait(ctx context.Context, out, rest io.Writer) error {
 	err := cmd.Wait()
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 
-	// It did end well, but left somebody behind with its pipes.
+	// It ended well, but a child of it still holds its pipes.
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}

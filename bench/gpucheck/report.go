@@ -52,7 +52,7 @@ type report struct {
 	out  io.Writer
 	path string
 
-	// width is that of the terminal; 0: there is none.
+	// width is the width of the terminal in columns. 0: there is no terminal.
 	width int
 
 	small bool

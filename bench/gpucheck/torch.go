@@ -119,7 +119,7 @@ func (c *checker) eachLine(cmd *exec.Cmd, f func(line string)) error {
 	}()
 	err := cmd.Run()
 
-	// It did end well, but left somebody behind with its pipes.
+	// It ended well, but a child of it still holds its pipes.
 	if errors.Is(err, exec.ErrWaitDelay) {
 		err = nil
 	}

@@ -36,7 +36,7 @@ type job struct {
 	local int
 	accum int
 
-	// delay is what is left of a change of allocation.
+	// delay is how much of the time that a change of allocation takes is left.
 	delay int
 
 	// restarts is -1 before the first start.

@@ -274,11 +274,11 @@ func run(args []string, w io.Writer) error {
 // measureAll makes the searches of all cells. Random search is always among them: the others are
 // compared with it. It runs alone, since more at once have the same draws.
 func (s *settings) measureAll() (made []regret, err error) {
-	todo := s.contestants
-	if !slices.ContainsFunc(todo, func(c contestant) bool { return c.name == "random" }) {
-		todo = append([]contestant{contestants[0]}, todo...)
+	all := s.contestants
+	if !slices.ContainsFunc(all, func(c contestant) bool { return c.name == "random" }) {
+		all = append([]contestant{contestants[0]}, all...)
 	}
-	for _, c := range todo {
+	for _, c := range all {
 		parallels := s.parallel
 		if c.name == "random" {
 			parallels = []int{1}

@@ -34,18 +34,25 @@ const (
 type departingHost struct {
 	host       string
 	connection int
-	why        string    // for people
-	by         time.Time // when its processes are ended
+	// why is the reason, for people.
+	why string
+	// by is when its processes are ended.
+	by time.Time
 	// checkpointBy is until when a checkpoint of the job must be complete.
 	checkpointBy time.Time
-	limit        time.Time // when the rest of the time is needed for a checkpoint
-	kill         time.Time // when workers that cannot leave are killed; zero: they are not
+	// limit is when the rest of the time is needed for a checkpoint.
+	limit time.Time
+	// kill is when workers that cannot leave are killed. Zero: they are not.
+	kill time.Time
 
-	stage   departingStage
-	stays   bool      // its workers are lost with it, and the job goes on
-	retry   time.Time // no step is tried before
+	stage departingStage
+	// stays says that its workers are lost with it, and the job goes on.
+	stays bool
+	// retry is the time before which no step is tried, and refused how often one was.
+	retry   time.Time
 	refused int
-	added   int // rank of the server that was added elsewhere, so that one remains; -1: none was
+	// added is the rank of the server that was added elsewhere, so that one remains. −1: none was.
+	added int
 }
 
 // departingHosts are the hosts that are being taken away, in the order of their notices. They are not
@@ -90,9 +97,12 @@ func (m *membership) departingEnv(out *output) departingEnv {
 type departingStage uint8
 
 const (
-	departingSeen  departingStage = iota // the job is forming, or nothing was done yet
-	departingBegun                       // workers and servers are leaving
-	departingOver                        // nothing of the job depends on the host any more
+	// departingSeen: the job is forming, or nothing was done yet.
+	departingSeen departingStage = iota
+	// departingBegun: workers and servers are leaving.
+	departingBegun
+	// departingOver: nothing of the job depends on the host any more.
+	departingOver
 )
 
 // observe takes the notices of a report. A host that the report does not have is gone.

@@ -115,7 +115,7 @@ func (s *Server) setPlacement(p *placement) {
 }
 
 // assign gives a shard a new assignment. promoted: this server was its backup; bare: it has no
-// filled backup for now. The caller holds mu.
+// filled backup until another one is. The caller holds mu.
 func (s *Server) assign(at shardID, e *entry, x assignment) (promoted, bare bool) {
 	st := e.replica
 	// A job has backups from its first shard on, or never, so this cannot be.
