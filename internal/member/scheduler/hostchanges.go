@@ -147,12 +147,15 @@ func (m *membership) failHost(out *output, name, why string) {
 }
 
 // stopAll handles the launcher's notice that it stops the whole job: from now on no single worker
-// may leave, so that all stop together. It returns why that is ignored.
+// may leave, so that all stop together. A change that waits for another worker waits no longer: the
+// workers agree to stop after the step behind it. It returns why the notice is ignored.
 func (m *membership) stopAll(out *output) string {
 	if !m.job.open() {
 		return m.job.over()
 	}
 	m.job.stopAll(out)
+	m.change.anyNumberMayCount()
+	m.tryCommit(out)
 	return ""
 }
 

@@ -48,7 +48,7 @@ func (p policy) tooFewWithout(n *node, stay int, r *roster) bool {
 func (p policy) mustCountWithout(n *node, r *roster, job *jobState) int {
 	e, stay := p.set.Elastic, r.staying()
 	switch {
-	case n.State == wire.MemberLeaving, job.stop == stoppingWithCheckpoint:
+	case n.State == wire.MemberLeaving, job.stop != notStopping:
 		// No replacement comes.
 		return 0
 	case e.OnWorkerLoss == cluster.LossWait:

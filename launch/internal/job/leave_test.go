@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// A worker that gets SIGTERM leaves an elastic job alone, and the job goes on. So the scheduler is
-// told of an interrupt before any worker is; one that is out of reach holds nobody up.
+// A worker that gets SIGTERM leaves an elastic job alone, and the job goes on; and workers that wait
+// for another one in the place of a lost worker take no step. So the scheduler is told of an
+// interrupt before any worker is; one that is out of reach holds nobody up.
 func TestTheSchedulerIsToldThatAllStop(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -23,6 +24,9 @@ func TestTheSchedulerIsToldThatAllStop(t *testing.T) {
 		{"elastic", func(*setup, *fakeScheduler) {}, []string{"stop"}, 5 * time.Second, 0},
 		{"scheduler away", func(_ *setup, f *fakeScheduler) { f.away = true }, nil, 5 * time.Second, stopAskTime},
 		{"fixed size", func(s *setup, f *fakeScheduler) { s.cfg.Elastic = Elastic{Control: f.control} }, nil, 5 * time.Second, 0},
+		{"fixed size, waiting for a lost worker", func(s *setup, f *fakeScheduler) {
+			s.cfg.Elastic = Elastic{Control: f.control, OnWorkerLoss: LossWait}
+		}, []string{"stop"}, 5 * time.Second, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := setup{interrupts: make(chan os.Signal)}

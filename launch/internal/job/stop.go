@@ -120,11 +120,13 @@ func (c *core) nextStage() {
 	}
 }
 
-// stopTogether sends all workers SIGTERM. In an elastic job a worker that gets SIGTERM leaves the
-// job alone, so the scheduler is told first that all are to stop. If it does not answer, the
-// workers agree to stop because all of them got the signal.
+// stopTogether sends all workers SIGTERM. The scheduler is told first that all are to stop: in an
+// elastic job a worker that gets SIGTERM leaves the job alone, and where a lost worker is waited
+// for the others cannot take another step. If it does not answer, the workers agree to stop because
+// all of them got the signal.
 func (c *core) stopTogether() {
-	if !c.set.Enabled || !c.present.complete || c.done || c.ending.reported != nil {
+	fixed := !c.set.Enabled && c.set.OnWorkerLoss != LossWait
+	if fixed || !c.present.complete || c.done || c.ending.reported != nil {
 		c.reaper.signalAll(syscall.SIGTERM, roleWorker)
 		return
 	}
