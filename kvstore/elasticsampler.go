@@ -70,7 +70,8 @@ func (c *SamplerConfig) Validate() error {
 //
 // A turn that ends by break or return is no finished step: its examples have not been used. In a
 // job of one worker, and in an asynchronous store, which has no step that all workers have in
-// common, the shares stay as they are. An ElasticSampler belongs to one goroutine.
+// common, the shares stay as they are. An ElasticSampler belongs to one goroutine. A program that
+// cannot be these loops calls Next.
 type ElasticSampler struct {
 	job     samplerJob
 	weigher samplerWeigher
@@ -104,8 +105,23 @@ type ElasticSampler struct {
 	pusher Pusher
 	weight int
 
-	// inEpochs and inBatches say that a turn of that loop is under way.
+	// inEpochs and inBatches say that a turn of that loop is under way, and phase is what Next
+	// has come to.
 	inEpochs, inBatches bool
+	phase               samplerPhase
+
+	// divisions counts the divisions that this worker had a share of. joined says that workers
+	// have joined with the last one, and survivor is the lowest rank that was there before.
+	divisions uint64
+	joined    bool
+	survivor  int
+	// from is the first step of the division, and whole the number of examples of all shares.
+	from  uint64
+	whole int
+	// ahead reads the share for Examples, of which its next one is at aheadAt; nil: it was not
+	// read since the division.
+	ahead   *sampler.Cursor
+	aheadAt int
 }
 
 // A samplerJob is what an ElasticSampler needs of a Store to know which examples are whose.
@@ -159,6 +175,9 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 			if err := s.sameOrder(d); err != nil {
 				return nil, fmt.Errorf("kvstore: elastic sampler: %w", err)
 			}
+			if err := s.meet(ctx, false); err != nil {
+				return nil, fmt.Errorf("kvstore: elastic sampler: %w", err)
+			}
 		}
 	}
 	return s, s.divide()
@@ -170,6 +189,9 @@ func (s *ElasticSampler) Epochs() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if s.inEpochs {
 			s.fail("epoch %d: Epochs was called within a loop over Epochs", s.epoch)
+			return
+		}
+		if s.driven("Epochs") {
 			return
 		}
 		s.inEpochs = true
@@ -196,23 +218,31 @@ func (s *ElasticSampler) Batches(ctx context.Context) iter.Seq[[]int] {
 			s.fail("epoch %d: step %d: Batches was called within a loop over Batches", s.epoch, s.step)
 			return
 		}
+		if s.driven("Batches") {
+			return
+		}
 		s.inBatches = true
 		defer func() { s.inBatches = false }()
 		// The last turn of an earlier loop may have been left: its examples come again.
 		s.next = nil
 		for s.err == nil && s.epoch < s.cfg.Epochs && s.step < s.last {
-			if s.next == nil {
-				s.next = s.own.Cursor(s.epoch, s.used)
-			}
-			s.batch = s.batch[:s.next.Next(s.batch[:s.cfg.Batch])]
-			if n := len(s.batch); s.pusher == nil || s.weight != n {
-				s.pusher, s.weight = s.weigher.Weighted(float32(n), s.roll != nil), n
-			}
+			s.begin()
 			if !yield(s.batch) || s.err != nil {
 				return
 			}
 			s.err = s.finish(ctx)
 		}
+	}
+}
+
+// begin finds the batch of the next step.
+func (s *ElasticSampler) begin() {
+	if s.next == nil {
+		s.next = s.own.Cursor(s.epoch, s.used)
+	}
+	s.batch = s.batch[:s.next.Next(s.batch[:s.cfg.Batch])]
+	if n := len(s.batch); s.pusher == nil || s.weight != n {
+		s.pusher, s.weight = s.weigher.Weighted(float32(n), s.roll != nil), n
 	}
 }
 
@@ -298,7 +328,16 @@ func (s *ElasticSampler) change(ctx context.Context) error {
 	}
 	s.roll.Expect()
 	s.cuts, s.earlier = d.Cuts, nil
+	if err := s.meet(ctx, true); err != nil {
+		return err
+	}
 	return s.divide()
+}
+
+// meet finds out whether workers have joined with a change, and who knows what they do not.
+func (s *ElasticSampler) meet(ctx context.Context, before bool) (err error) {
+	s.survivor, s.joined, err = s.roll.Survivor(ctx, before)
+	return err
 }
 
 // sameOrder is an error if the job divides its examples in another order than this worker. There is
@@ -324,6 +363,7 @@ func (s *ElasticSampler) nextEpoch() {
 		}
 	}
 	s.epoch, s.step, s.cuts = s.epoch+1, 0, nil
+	s.joined, s.survivor = false, 0
 	s.err = errors.Join(s.err, s.divide())
 }
 
@@ -334,19 +374,30 @@ func (s *ElasticSampler) divide() error {
 	if s.own, err = s.part(s.job.Rank()); err != nil {
 		return err
 	}
-	s.next, s.used = nil, 0
+	s.next, s.ahead, s.used = nil, nil, 0
+	s.divisions++
 	longest := s.own
+	s.whole = s.own.Len()
 	// All take part in every round, until the longest share is used up, which is rank 0's.
 	if s.roll != nil {
 		if longest, err = s.part(0); err != nil {
 			return err
 		}
+		all, err := s.share(1, 0)
+		if err != nil {
+			return err
+		}
+		s.whole = all.Len()
 	}
+	s.from = s.step
 	s.last = s.step + uint64((longest.Len()+s.cfg.Batch-1)/s.cfg.Batch)
 	return nil
 }
 
 // part is the share of a rank.
-func (s *ElasticSampler) part(rank int) (*sampler.Sampler, error) {
-	return sampler.Divide(s.cfg.Examples, s.cuts, s.workers, rank, sampler.Seed(s.cfg.Seed), sampler.Ordered(s.cfg.Order))
+func (s *ElasticSampler) part(rank int) (*sampler.Sampler, error) { return s.share(s.workers, rank) }
+
+// share is part of what is left of the epoch, divided by so many.
+func (s *ElasticSampler) share(parts, part int) (*sampler.Sampler, error) {
+	return sampler.Divide(s.cfg.Examples, s.cuts, parts, part, sampler.Seed(s.cfg.Seed), sampler.Ordered(s.cfg.Order))
 }

@@ -29,6 +29,7 @@ type loopJob struct {
 	job     *jobtest.Job
 	cfg     kvstore.SamplerConfig
 	joiners sampler.Order                        // of those who join
+	byNext  bool                                 // the sampler is driven by Next
 	at      func(w *loopWorker, epoch, step int) // before the pushes of a step, and between them where the step is negative
 	running sync.WaitGroup
 	mu      sync.Mutex // guards the rest
@@ -42,6 +43,7 @@ type loopWorker struct {
 	kv     kvstore.Store
 	seen   []string // epochs, and how many workers there were at their end
 	values [2][]float32
+	turns  map[string]string // what all workers are told alike, by where they are
 	err    error
 }
 
@@ -81,22 +83,13 @@ func (w *loopWorker) run(ctx context.Context, cfg cluster.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	if j.byNext {
+		return w.byNext(ctx, examples)
+	}
 	for epoch := range examples.Epochs() {
 		for batch := range examples.Batches(ctx) {
-			grad := make([]float32, j.cfg.Examples)
-			for _, i := range batch {
-				grad[i]++
-			}
-			step := int(examples.Steps())
-			j.at(w, epoch, step)
-			for i, key := range loopKeys {
-				if i > 0 {
-					j.at(w, epoch, -step)
-				}
-				w.values[i] = make([]float32, j.cfg.Examples)
-				if err := examples.Pusher().PushPull(ctx, key, [][]float32{grad}, [][]float32{w.values[i]}); err != nil {
-					return err
-				}
+			if err := w.step(ctx, examples, epoch, batch); err != nil {
+				return err
 			}
 		}
 		if examples.Err() == nil {
@@ -106,11 +99,37 @@ func (w *loopWorker) run(ctx context.Context, cfg cluster.Config) (err error) {
 	return examples.Err()
 }
 
+// step pushes both keys.
+func (w *loopWorker) step(ctx context.Context, examples *kvstore.ElasticSampler, epoch int, batch []int) error {
+	grad := make([]float32, w.j.cfg.Examples)
+	for _, i := range batch {
+		grad[i]++
+	}
+	step := int(examples.Steps())
+	w.j.at(w, epoch, step)
+	for i, key := range loopKeys {
+		if i > 0 {
+			w.j.at(w, epoch, -step)
+		}
+		w.values[i] = make([]float32, w.j.cfg.Examples)
+		if err := examples.Pusher().PushPull(ctx, key, [][]float32{grad}, [][]float32{w.values[i]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // runLoop runs such a job to its end: each example is used once an epoch by steps that brought both
 // keys.
 func runLoop(t *testing.T, workers int, cfg kvstore.SamplerConfig, at func(w *loopWorker, epoch, step int)) *loopJob {
 	t.Helper()
-	j := &loopJob{t: t, cfg: cfg, joiners: cfg.Order, at: at}
+	return (&loopJob{t: t, cfg: cfg, at: at}).run(workers)
+}
+
+func (j *loopJob) run(workers int) *loopJob {
+	t, cfg := j.t, j.cfg
+	t.Helper()
+	j.joiners = cfg.Order
 	j.job = jobtest.New(t, jobtest.Config{Workers: workers, Servers: 2, Elastic: cluster.Elastic{Enabled: true}, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond})
 	for i := range workers {
 		j.start(i, j.job.WorkerConfig(i))
@@ -140,11 +159,14 @@ func runLoop(t *testing.T, workers int, cfg kvstore.SamplerConfig, at func(w *lo
 // Whatever happens to the workers, every example is used once an epoch.
 func TestEveryExampleOnceOverAJoinALeaveAndALoss(t *testing.T) {
 	orders := []sampler.Order{sampler.Permutation, sampler.Contiguous, sampler.Blocks([]int{0, 30, 31, 31, 77}, 2)}
-	for i, lostIn := range []int{13, 14, 15} {
-		t.Run(fmt.Sprintf("lost in step %d, %v", lostIn, orders[i]), func(t *testing.T) {
+	for i, lostIn := range []int{13, 14, 15, 13, 14, 15} {
+		byNext := i > 2
+		i %= len(orders)
+		t.Run(fmt.Sprintf("lost in step %d, %v, by Next %v", lostIn, orders[i], byNext), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := kvstore.SamplerConfig{Examples: 100, Batch: 4, Epochs: 3, Seed: 7, Order: orders[i]}
-				j := runLoop(t, 3, cfg, func(w *loopWorker, epoch, step int) {
+				j := &loopJob{t: t, cfg: cfg, byNext: byNext}
+				j.at = func(w *loopWorker, epoch, step int) {
 					time.Sleep(100 * time.Millisecond)
 					switch {
 					case w.number == 0 && step == 2:
@@ -156,7 +178,8 @@ func TestEveryExampleOnceOverAJoinALeaveAndALoss(t *testing.T) {
 					case w.number == 2 && step == -lostIn:
 						w.host.Kill(false)
 					}
-				})
+				}
+				j.run(3)
 				errs := make([]error, 4)
 				for _, w := range j.workers {
 					errs[w.number] = w.err
@@ -164,6 +187,7 @@ func TestEveryExampleOnceOverAJoinALeaveAndALoss(t *testing.T) {
 				if errs[0] != nil || errs[3] != nil || !errors.Is(errs[1], kvstore.ErrRemoved) || errs[2] == nil {
 					t.Errorf("got errors %q, want none of workers 0 and 3, ErrRemoved of 1, and one of the lost 2", errs)
 				}
+				j.wantAlike()
 				if got := fmt.Sprint(j.workers[0].seen); got != "[0:4 1:2 2:2]" && got != "[0:4 1:3 2:2]" {
 					t.Errorf("worker 0 saw epochs and workers %s, want 4 workers at the end of the first, 2 in the last", got)
 				}

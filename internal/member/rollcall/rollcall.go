@@ -7,6 +7,9 @@
 // fewer workers answered than were expected, the others were lost, perhaps in the middle of that
 // step, or are done and have left: all wait until the scheduler reports that, and call again.
 //
+// After a change that workers joined, they all find out in the same way who was there before and so
+// knows what the others do not.
+//
 // It takes a round trip between two steps. So package worker calls the roll only before
 // evaluations, checkpoints and stops, and at the end of a division. After every step its agreement,
 // which travels beside the gradients, tells of the changes that workers knew of while they
@@ -82,28 +85,49 @@ func (r *Roll) Barrier(ctx context.Context) error {
 	return err
 }
 
+// Survivor returns the lowest rank of a worker that was there before the last change, and whether
+// other workers have joined with it: on all workers alike, also if some of them are lost meanwhile.
+// lowest is -1 if all have joined with it. Every worker calls it after a change, and says whether it
+// was there before.
+func (r *Roll) Survivor(ctx context.Context, before bool) (lowest int, joined bool, err error) {
+	lowest = -1
+	joined, err = r.gather(ctx, !before, before, func(rank int) {
+		if lowest < 0 {
+			lowest = rank
+		}
+	})
+	return lowest, joined, err
+}
+
 // round tells how many workers take part, and whether any of them has heard of a change.
 func (r *Roll) round(ctx context.Context) (present int, change bool, err error) {
+	change, err = r.gather(ctx, r.store.Pending() != 0, true, func(int) { present++ })
+	return present, change, err
+}
+
+// gather makes one round: it tells whether any worker has raised its flag, and names the ranks that
+// have raised their hand, in rising order.
+func (r *Roll) gather(ctx context.Context, flag, hand bool, raised func(rank int)) (flagged bool, err error) {
 	rank, workers := r.store.Rank(), r.store.NumWorkers()
 	for first := 0; first < workers; first += perRound {
 		clear(r.row)
-		if r.store.Pending() != 0 {
+		if flag {
 			r.row[0] = 1
 		}
-		if first <= rank && rank < first+perRound {
+		if hand && first <= rank && rank < first+perRound {
 			r.row[1+rank-first] = 1
 		}
 		row := [][]float32{r.row}
 		if err := r.store.PushPull(ctx, Key, row, row); err != nil {
-			return 0, false, fmt.Errorf("find out which workers have reached the step: %w", err)
+			return false, fmt.Errorf("find out which workers have reached the step: %w", err)
 		}
 		// The value is the mean of what was pushed: above 0 where anybody pushed 1.
-		change = change || r.row[0] > 0
-		for _, v := range r.row[1:] {
+		flagged = flagged || r.row[0] > 0
+		for lane, v := range r.row[1:] {
 			if v > 0 {
-				present++
+				raised(first + lane)
 			}
 		}
 	}
-	return present, change, nil
+	return flagged, nil
 }
