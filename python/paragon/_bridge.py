@@ -1,0 +1,448 @@
+"""The bridge: the process that is the member of the job, and the socket to it.
+
+Requests are numbered. Any thread may make one. Of the threads that wait for answers one reads the
+socket, without holding the lock, and hands each answer to whom it belongs; when it has its own
+answer another one goes on reading. So a wait of one thread never holds up another's request.
+
+A packet is looked at first and taken from the socket when it was dealt with. An exception that a
+signal raises in between, such as KeyboardInterrupt, therefore loses none; a packet dealt with
+twice does no harm.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from . import _binary, _process
+from ._errors import exception
+from ._version import PROTOCOL, __version__
+from .errors import BridgeError, ClosedError, ForkError, ParagonError, ProtocolError, UsageError
+
+MAX_PACKET = 65536
+"""The most bytes of a packet of the protocol."""
+
+START_SECONDS = 30.0
+"""How long a bridge may take to say hello."""
+
+# How often a wait looks up, and after how long a silent bridge is spoken of first.
+_TICK_SECONDS = 1.0
+_SILENT_SECONDS = 10.0
+
+_ANSWER = struct.Struct("<sB6xQ")
+
+Result = Tuple[Dict[str, Any], List[int]]
+
+
+class Bridge:
+    """One bridge process and the requests to it.
+
+    ``moved`` is called with the note and the descriptor when a region has new memory, and
+    ``exchanged`` with number, state and error (or None) when exchanges have ended; both under
+    ``lock``, by the thread that reads."""
+
+    def __init__(self, environment: Optional[Mapping[str, str]] = None) -> None:
+        self.lock = threading.RLock()
+        self.moved: Callable[[Dict[str, Any], int], None] = lambda note, descriptor: None
+        self.exchanged: Callable[[int, int, Optional[Dict[str, Any]]], None] = lambda *_: None
+        # rank is this worker's, for errors; None before the join.
+        self.rank: Optional[int] = None
+        self.process_id = os.getpid()
+        self._changed = threading.Condition(self.lock)
+        # _reader is the thread that reads the socket, and _followers the number of those that
+        # wait for it.
+        self._reader: Optional[int] = None
+        self._followers = 0
+        self._number = 0
+        self._waited: Dict[int, Optional[Tuple[Dict[str, Any], List[int]]]] = {}
+        self._buffer = bytearray(MAX_PACKET)
+        self._hello: Optional[Dict[str, Any]] = None
+        # _broken is why no request is possible any more: a class of error and its text.
+        self._broken: Optional[Callable[[], ParagonError]] = None
+        self._start(environment)
+        _bridges.add(self)
+
+    # ---- start
+
+    def _start(self, environment: Optional[Mapping[str, str]]) -> None:
+        binary = _binary.find()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket = ours
+        self._log = os.memfd_create("paragon-bridge-stderr", os.MFD_CLOEXEC)
+        opened: List[int] = []
+        try:
+            parent = _pidfd()
+            opened.append(parent)
+            errors = _standard_error()
+            opened.append(errors)
+            self.command = [binary, "role", "bridge", "--socket", str(theirs.fileno())]
+            self.command += ["--parent", str(parent), "--stderr", str(errors)]
+            try:
+                self._child = subprocess.Popen(
+                    self.command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=self._log,
+                    stderr=self._log,
+                    start_new_session=True,
+                    pass_fds=[theirs.fileno(), parent, errors],
+                    env=None if environment is None else dict(environment),
+                )
+            except OSError as e:
+                self._socket.close()
+                raise BridgeError(f"paragon: the bridge did not start: {binary}: {e}") from e
+        finally:
+            theirs.close()
+            for descriptor in opened:
+                os.close(descriptor)
+        self.pid = self._child.pid
+        try:
+            self._greet()
+        except BaseException:
+            self.kill()
+            raise
+
+    def _greet(self) -> None:
+        """Waits for the bridge's hello, and refuses one of another protocol."""
+        seconds = struct.pack("@ll", int(_TICK_SECONDS), int(_TICK_SECONDS % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
+        try:
+            self.wait_until(lambda: self._hello is not None, "hello", START_SECONDS)
+        except TimeoutError:
+            raise BridgeError(
+                f"paragon: the bridge did not start: process {self.pid} has said nothing for "
+                f"{START_SECONDS:.0f} s{self._last_lines()}; command: {' '.join(self.command)}"
+            ) from None
+        hello = self._hello or {}
+        theirs, release = hello.get("protocol"), hello.get("release", "unknown")
+        if theirs != PROTOCOL:
+            raise ProtocolError(
+                f"paragon: this package (release {__version__}) speaks protocol {PROTOCOL}, and "
+                f"the bridge {self.command[0]} (release {release}) protocol {theirs}; install "
+                f"both from one release: pip install paragon-train=={release}, or unset "
+                f"{_binary.VARIABLE}"
+            )
+        if str(release).split("+")[0] != __version__:
+            _process.say(
+                f"this package is release {__version__}, and the bridge {self.command[0]} release "
+                f"{release}; they understand each other"
+            )
+
+    # ---- requests
+
+    def request(self, op: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
+        """Makes a request and returns its result; an error is raised by its class."""
+        result, descriptors = self.request_with_descriptors(op, fields)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return result
+
+    def request_with_descriptors(
+        self, op: str, fields: Mapping[str, Any], seconds: Optional[float] = None
+    ) -> Result:
+        """Is request, and returns the descriptors that came with the answer, too.
+
+        After ``seconds`` the wait ends with TimeoutError, and the request is still under way."""
+        self.check_process()
+        with self.lock:
+            self._number += 1
+            number = self._number
+            packet = _json_packet(number, op, fields)
+            self._waited[number] = None
+        started = time.monotonic()
+        try:
+            self.send(packet)
+            self.wait_until(lambda: self._waited[number] is not None, op, seconds)
+            answer = self._waited[number]
+        finally:
+            # An answer that comes later is dropped.
+            del self._waited[number]
+        assert answer is not None
+        message, descriptors = answer
+        if "error" in message:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            raise exception(message["error"], self.rank, time.monotonic() - started)
+        return message.get("result") or {}, descriptors
+
+    def post(self, op: str, fields: Mapping[str, Any]) -> None:
+        """Makes a request that has no answer. A signal handler may call it."""
+        self.check_process()
+        self.send(_json_packet(0, op, fields), socket.MSG_DONTWAIT)
+
+    def send(self, packet: Any, flags: int = 0) -> None:
+        """Sends one packet."""
+        if self._broken is not None:
+            raise self._broken()
+        try:
+            self._socket.send(packet, flags | socket.MSG_NOSIGNAL)
+        except (BrokenPipeError, ConnectionResetError):
+            self._ended()
+            raise self._broken() from None  # type: ignore[misc]
+
+    def check_process(self) -> None:
+        """Raises ForkError in a child of the process that made this bridge."""
+        if os.getpid() != self.process_id:
+            raise ForkError(
+                f"paragon: this store belongs to process {self.process_id}, and this is process "
+                f"{os.getpid()}, a child of it; use the store in process {self.process_id} alone, "
+                "and hand its children (such as a data loader's workers) numbers and arrays"
+            )
+
+    # ---- waiting
+
+    def wait_until(
+        self, ready: Callable[[], bool], what: str, seconds: Optional[float] = None
+    ) -> None:
+        """Returns when ``ready()``, which is called under the lock, is true.
+
+        Raises the error of a bridge that has ended, and TimeoutError after ``seconds``."""
+        started = time.monotonic()
+        speak = _SILENT_SECONDS
+        while True:
+            if self._lead(ready, started, seconds):
+                return
+            try:
+                heard = self._receive(0)
+            finally:
+                self._reader = None
+                if self._followers:
+                    with self.lock:
+                        self._changed.notify_all()
+            waited = time.monotonic() - started if not heard else 0.0
+            if seconds is not None and time.monotonic() - started > seconds and not heard:
+                raise TimeoutError(what)
+            if waited > speak:
+                _process.say(
+                    f"{self._name()} waits for {what} since {waited:.0f} s, and the bridge "
+                    f"(process {self.pid}) has said nothing meanwhile"
+                )
+                speak *= 2
+
+    def _lead(self, ready: Callable[[], bool], started: float, seconds: Optional[float]) -> bool:
+        """Returns True when ready, and False when this thread is the one to read now."""
+        me = threading.get_ident()
+        with self._changed:
+            while not ready():
+                if self._broken is not None:
+                    raise self._broken()
+                # A thread that finds itself is in a signal handler, or an exception came out of
+                # its reading.
+                if self._reader is None or self._reader == me:
+                    self._reader = me
+                    return False
+                self._followers += 1
+                try:
+                    self._changed.wait(_TICK_SECONDS)
+                finally:
+                    self._followers -= 1
+                if seconds is not None and time.monotonic() - started > seconds:
+                    raise TimeoutError("another thread reads")
+            return True
+
+    def drain(self) -> None:
+        """Deals with the packets that are there, without waiting for others."""
+        with self._changed:
+            if self._reader is not None or self._broken is not None:
+                return
+            while self._receive(socket.MSG_DONTWAIT):
+                pass
+
+    def _receive(self, flags: int) -> bool:
+        """Deals with the next packet; False if none came in a while."""
+        try:
+            size = self._socket.recv_into(self._buffer, 0, socket.MSG_PEEK | flags)
+        except BlockingIOError:
+            return False
+        except OSError as e:
+            if e.errno not in (errno.ECONNRESET, errno.EBADF):
+                raise
+            size = 0
+        with self.lock:
+            if size == 0:
+                self._ended()
+                return True
+            self._take(size)
+            if self._followers:
+                self._changed.notify_all()
+        return True
+
+    def _take(self, size: int) -> None:
+        """Deals with the packet of ``size`` bytes in the buffer, then takes it off the socket."""
+        kind = self._buffer[0]
+        try:
+            if kind == 0x78:  # 'x'
+                _, state, number = _ANSWER.unpack_from(self._buffer)
+                error = json.loads(self._buffer[16:size]) if size > 16 else None
+                self.exchanged(number, state, error)
+            elif kind in b"JN":
+                # The descriptors of a packet come with recvmsg alone.
+                space = socket.CMSG_SPACE(4 * 4)
+                flags = socket.MSG_PEEK | socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
+                data, ancillary, _, _ = self._socket.recvmsg(MAX_PACKET, space, flags)
+                self._take_json(kind, json.loads(data[1:]), _descriptors(ancillary))
+            else:
+                raise ValueError(f"a packet of the unknown kind {bytes([kind])!r}")
+        except (ValueError, KeyError, TypeError, struct.error) as e:
+            text = f"paragon: the bridge (process {self.pid}) sent what cannot be read: {e!r}"
+            self._broken = lambda: ProtocolError(text, worker=self.rank)
+        self._socket.recv(1, socket.MSG_DONTWAIT)
+
+    def _take_json(self, kind: int, message: Dict[str, Any], descriptors: List[int]) -> None:
+        if kind == ord("J"):
+            if message["id"] in self._waited:
+                self._waited[message["id"]] = (message, descriptors)
+                return
+        elif message["note"] == "moved" and descriptors:
+            self.moved(message, descriptors.pop())
+        elif message["note"] == "hello":
+            self._hello = message
+        elif message.get("text"):
+            _process.say(str(message["text"]))
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    # ---- the end
+
+    def _ended(self) -> None:
+        """Records that the bridge has ended, with how it did."""
+        if self._broken is not None:
+            return
+        try:
+            status: Optional[int] = self._child.wait(2.0)
+        except subprocess.TimeoutExpired:
+            status = None
+        text = f"paragon: the bridge (process {self.pid}) {_ending(status)}{self._last_lines()}"
+        if self._hello is None:
+            text = f"paragon: the bridge did not start: process {self.pid} {_ending(status)}"
+            text += f"{self._last_lines()}; command: {' '.join(self.command)}"
+        elif status is None or status != 0:
+            text += "; the job takes this worker for lost, so start the program again"
+        rank = self.rank
+        self._broken = lambda: BridgeError(text, status=status, worker=rank)
+
+    def _last_lines(self) -> str:
+        try:
+            size = os.fstat(self._log).st_size
+            start = max(0, size - 4096)
+            lines = os.pread(self._log, size - start, start).decode(errors="replace")
+        except OSError:
+            return ""
+        last = [line for line in lines.splitlines() if line.strip()][-10:]
+        if not last:
+            return "; it wrote nothing to its standard error"
+        return "; its last lines:\n    " + "\n    ".join(last) + "\n   "
+
+    def close(self, why: str, op: str, fields: Mapping[str, Any], seconds: float) -> None:
+        """Asks the bridge by ``op`` to end, and waits for that, together for ``seconds``.
+
+        A bridge that has not ended by then is killed. The socket is closed in any case."""
+        deadline = time.monotonic() + seconds
+        try:
+            if self._broken is None:
+                self.request_with_descriptors(op, fields, seconds)
+                self._child.wait(max(0.1, deadline - time.monotonic()))
+        except (TimeoutError, subprocess.TimeoutExpired):
+            _process.say(
+                f"{self._name()}: {op}: the bridge (process {self.pid}) has not ended within "
+                f"{seconds:.0f} s, and is killed"
+            )
+        finally:
+            rank = self.rank
+            if self._broken is None:
+                self._broken = lambda: ClosedError(f"paragon: {why}", worker=rank)
+            self.kill()
+
+    def kill(self) -> None:
+        """Ends the bridge at once if it still runs, and gives back what belongs to it here."""
+        _bridges.discard(self)
+        self._socket.close()
+        if self._child.poll() is None:
+            self._child.kill()
+            self._child.wait()
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
+        if self._broken is None:
+            self._broken = lambda: ClosedError("paragon: the store did not start")
+
+    def forget(self) -> None:
+        """Lets go of the bridge in a forked child, whose parent goes on using it."""
+        self._socket.close()
+        self._child.returncode = 0
+
+    def _name(self) -> str:
+        return "this process" if self.rank is None else f"worker {self.rank}"
+
+
+_bridges: "weakref.WeakSet[Bridge]" = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for bridge in list(_bridges):
+        bridge.forget()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _json_packet(number: int, op: str, fields: Mapping[str, Any]) -> bytes:
+    """Returns the packet of a request."""
+    message = {"id": number, "op": op, **fields}
+    try:
+        packet = b"J" + json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
+    except (TypeError, ValueError) as e:
+        raise UsageError(f"paragon: {op}: an argument cannot be sent: {e}") from e
+    if len(packet) > MAX_PACKET:
+        raise UsageError(
+            f"paragon: {op}: the request has {len(packet)} bytes, want at most {MAX_PACKET}"
+        )
+    return packet
+
+
+def _pidfd() -> int:
+    """Returns a descriptor by which the bridge sees this process end."""
+    try:
+        return os.pidfd_open(os.getpid())
+    except (AttributeError, OSError) as e:
+        raise BridgeError(
+            f"paragon: no pidfd of this process ({e}); Linux 5.3 or newer is needed, and a Python "
+            "built with its headers"
+        ) from e
+
+
+def _standard_error() -> int:
+    """Returns a copy of standard error, or of /dev/null where there is none."""
+    try:
+        return os.dup(2)
+    except OSError:
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+
+
+def _descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
+    found = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return list(found)
+
+
+def _ending(status: Optional[int]) -> str:
+    if status is None:
+        return "closed its socket and has not ended"
+    if status < 0:
+        try:
+            return f"was killed by signal {-status} ({signal.Signals(-status).name})"
+        except ValueError:
+            return f"was killed by signal {-status}"
+    return f"ended with exit status {status}"

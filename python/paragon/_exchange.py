@@ -1,0 +1,228 @@
+"""Exchanges: gradients to the servers and new values back, one packet for many keys."""
+
+from __future__ import annotations
+
+import struct
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+
+from ._errors import exception
+from ._memory import Region
+from .errors import ParagonError, UsageError
+
+if TYPE_CHECKING:
+    from ._bridge import Bridge
+
+WORDS = 1024
+"""The number of completion words: exchange n has word n mod WORDS."""
+
+MAX_UNDER_WAY = 512
+"""The most exchanges under way at a time; a further one waits."""
+
+_PACKET = struct.Struct("<cB2xIQIIfI16x")
+_ANSWER, _PUSH_ONLY = 1, 2
+_FAILED, _READ_FIRST = 2, 3
+# After so many answers that nobody waited for, those in the socket are read.
+_MAX_UNREAD = 64
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One key of a plan.
+
+    The gradient is in slot ``grad_slot`` of ``region``, and the new value comes into slot
+    ``out_slot`` of it, which may be the same."""
+
+    key: str
+    region: Region
+    grad_slot: int
+    out_slot: int
+
+
+class Plan:
+    """A list of entries that are exchanged again and again, any run of them at a time.
+
+    Made by :meth:`Store.plan`. Whoever starts an exchange leaves its gradients' slots alone until
+    it has ended: the exchange owns them."""
+
+    def __init__(self, exchanges: "Exchanges", number: int, size: int) -> None:
+        self.id = number
+        self._exchanges = exchanges
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def exchange(
+        self,
+        first: int = 0,
+        count: Optional[int] = None,
+        weight: float = 1.0,
+        examples: int = 0,
+        answer: bool = False,
+        push_only: bool = False,
+    ) -> int:
+        """Starts an exchange of ``count`` entries from ``first`` on (None: all that follow).
+
+        Returns its number for ``Store.wait`` and ``Store.done`` at once. ``weight`` is that of the
+        contribution in a mean, and ``examples`` how many examples it counts for; the gradient in
+        the slot is already multiplied by the weight. ``answer`` says that ``wait`` for this
+        exchange will be called, as for the last one of a step: it saves a trip. With ``push_only``
+        no new values come back. More than 512 exchanges under way are waited for."""
+        if count is None:
+            count = self._size - first
+        if first < 0 or count < 0 or first + count > self._size:
+            raise UsageError(
+                f"paragon: exchange of {count} entries from {first} on: the plan has {self._size}"
+            )
+        flags = (_ANSWER if answer else 0) | (_PUSH_ONLY if push_only else 0)
+        return self._exchanges.start(self.id, flags, first, count, weight, examples)
+
+    def drop(self) -> None:
+        """Forgets the plan, so that its regions can be freed. None of its exchanges is under way."""
+        self._exchanges.bridge.request("drop_plan", {"plan": self.id})
+
+
+class Exchanges:
+    """The exchanges of one bridge, by number."""
+
+    def __init__(self, bridge: "Bridge", words: Region) -> None:
+        self.bridge = bridge
+        self._region = words
+        self._words = memoryview(words.raw(0, "u8"))
+        self._packet = bytearray(_PACKET.size)
+        # All exchanges up to _ended have ended. _noted is like it, for exchanges that ask to read
+        # the socket first: it has been read after these.
+        self._last = self._ended = self._noted = 0
+        # _answered is the newest exchange that the bridge will answer, or an earlier one's number;
+        # _unread is how many answers were not read yet.
+        self._answered = 0
+        self._unread = 0
+        # _unexplained are exchanges that failed, whose error comes with an answer.
+        self._unexplained: List[int] = []
+        self._failures: Dict[int, Dict[str, Any]] = {}
+        # _plan is any plan, for an exchange of nothing.
+        self._plan = 0
+        bridge.exchanged = self._exchanged
+
+    def start(
+        self, plan: int, flags: int, first: int, count: int, weight: float, examples: int
+    ) -> int:
+        bridge = self.bridge
+        bridge.check_process()
+        while self._last - self._ended >= MAX_UNDER_WAY:
+            self._await(self._last - MAX_UNDER_WAY + 1)
+        with bridge.lock:
+            number = self._last + 1
+            _PACKET.pack_into(
+                self._packet, 0, b"X", flags, plan, number, first, count, weight, examples
+            )
+            self._last = number
+            bridge.send(self._packet)
+            self._plan = plan
+            if flags & _ANSWER:
+                self._answered = number
+                self._unread += 1
+        return number
+
+    def done(self, number: int) -> bool:
+        """Whether exchange ``number`` and all before it have ended, well or not."""
+        self.bridge.check_process()
+        if number <= self._ended:
+            return True
+        with self.bridge.lock:
+            asks = self._advance()
+        if asks:
+            self._read_notes(asks)
+            return self.done(number)
+        self._tidy()
+        return number <= self._ended
+
+    def wait(self, number: int) -> None:
+        """Returns when exchange ``number`` and all before it have ended.
+
+        Raises the first error of those, once."""
+        self.bridge.check_process()
+        if number > self._last:
+            raise UsageError(f"paragon: wait for exchange {number}: the newest is {self._last}")
+        started = time.monotonic()
+        self._await(number)
+        if self._failures:
+            error = self._failure(number, time.monotonic() - started)
+            if error is not None:
+                raise error
+
+    def _await(self, number: int) -> None:
+        while True:
+            with self.bridge.lock:
+                asks = self._advance()
+                if self._is_over(number):
+                    break
+            if asks:
+                self._read_notes(asks)
+                continue
+            if self._answered < number or self._unread == 0:
+                # An exchange of nothing, behind all others, is answered when they have ended.
+                self.start(self._plan, _ANSWER, 0, 0, 0.0, 0)
+            self.bridge.wait_until(lambda: self._is_ready(number), f"exchange {number}")
+        self._tidy()
+
+    def _is_over(self, number: int) -> bool:
+        return self._ended >= number and not any(n <= number for n in self._unexplained)
+
+    def _is_ready(self, number: int) -> bool:
+        return bool(self._advance()) or self._is_over(number)
+
+    def _advance(self) -> int:
+        """Reads the words of the next exchanges.
+
+        Returns the number of one that asks to read the socket first; 0: none does."""
+        words, n, last = self._words, self._ended, self._last
+        while n < last:
+            word = words[(n + 1) % WORDS]
+            state = word & 3
+            if word >> 2 != n + 1 or state == 0:
+                break
+            if state == _READ_FIRST and n + 1 > self._noted:
+                self._ended = n
+                return n + 1
+            n += 1
+            if state == _FAILED:
+                self._unexplained.append(n)
+        self._ended = n
+        return 0
+
+    def _read_notes(self, number: int) -> None:
+        """Reads what the bridge sent before it wrote the word of exchange ``number``."""
+        # Packets keep their order, so the answer of a request comes behind the note.
+        self.bridge.request("state", {})
+        self._noted = max(self._noted, number)
+
+    def _exchanged(self, number: int, state: int, error: Optional[Dict[str, Any]]) -> None:
+        """Takes the answer of an exchange: it and all before it have ended."""
+        self._unread = max(0, self._unread - 1)
+        self._ended = max(self._ended, number)
+        self._noted = max(self._noted, number)
+        self._unexplained = [n for n in self._unexplained if n > number]
+        if error is not None:
+            self._failures.setdefault(number, error)
+
+    def _failure(self, number: int, seconds: float) -> Optional[ParagonError]:
+        """Returns the first error up to exchange ``number``, and forgets these errors."""
+        with self.bridge.lock:
+            past = sorted(n for n in self._failures if n <= number)
+            errors = [self._failures.pop(n) for n in past]
+        return exception(errors[0], self.bridge.rank, seconds) if errors else None
+
+    def _tidy(self) -> None:
+        if self._unread > _MAX_UNREAD:
+            self.bridge.drain()
+
+
+def json_entries(entries: Sequence[Entry]) -> List[Dict[str, Any]]:
+    """Returns the entries as the protocol has them."""
+    return [
+        {"key": e.key, "region": e.region.id, "grad": e.grad_slot, "out": e.out_slot}
+        for e in entries
+    ]

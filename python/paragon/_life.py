@@ -1,0 +1,176 @@
+"""How the store follows the life of the process: its start, its end, signals.
+
+There is one store in a process. At the end of the program it is closed, and an exception that
+nobody caught aborts it with its text. In a forked child nothing of this does anything."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Optional
+
+from . import _process
+
+if TYPE_CHECKING:
+    from ._store import Store
+
+_current: Optional["Store"] = None
+_lock = threading.Lock()
+_hooked = False
+# _sigterm is the process whose SIGTERM handler is ours; 0: none.
+_sigterm = 0
+
+
+def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
+    """Joins the job of ``launch``, and returns the store; a second call returns the same one.
+
+    Without a job in the environment this process is a job of one worker. ``store`` is "dist_sync"
+    or "dist_async" (also "local" and "device", which are of one process). ``timeout`` is in seconds:
+    a call that waits longer for others is an UnavailableError. The store is closed at the end of
+    the program; an exception that ends the program fails the job, with its text."""
+    from ._store import Store
+    from .errors import ConflictError, ForkError
+
+    global _current
+    with _lock:
+        if _current is not None and not _current.closed:
+            _current.check_process()
+            if not _same(_current.type, store):
+                raise ConflictError(
+                    f"paragon: init: this process has a store {_current.type!r}, and {store!r} "
+                    "was asked for; close that one first"
+                )
+            return _current
+        _process.refuse_child()
+        _current = Store(store, timeout)
+        os.environ[_process.MEMBER] = str(os.getpid())
+        _hook()
+        return _current
+
+
+def current() -> Optional["Store"]:
+    """The store of this process; None: there is none."""
+    return _current
+
+
+def _same(a: str, b: str) -> bool:
+    short = {"dist": "dist_sync"}
+    return short.get(a, a) == short.get(b, b)
+
+
+def ended(store: "Store") -> None:
+    """Forgets a store that has ended."""
+    if os.environ.get(_process.MEMBER) == str(os.getpid()):
+        del os.environ[_process.MEMBER]
+    if _sigterm == os.getpid() and threading.current_thread() is threading.main_thread():
+        _restore_sigterm()
+
+
+def _hook() -> None:
+    global _hooked
+    if _hooked:
+        return
+    _hooked = True
+    atexit.register(_at_exit)
+    sys.excepthook = _Hook(sys.excepthook)
+    threading.excepthook = _ThreadHook(threading.excepthook)
+
+
+def _at_exit() -> None:
+    store = _current
+    if store is not None:
+        _bounded(store.close)
+
+
+def _abort(cause: BaseException) -> None:
+    store = _current
+    if store is not None and not store.closed and not _process.is_interactive():
+        _bounded(lambda: store.abort(cause))
+
+
+def _bounded(end: Any) -> None:
+    """Runs close or abort, which take 5 s at most; Ctrl-C ends them at once."""
+    try:
+        end()
+    except KeyboardInterrupt:
+        _process.say("interrupted again: ended without waiting for the bridge")
+
+
+class _Hook:
+    """sys.excepthook, with what was there before."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    def __call__(self, kind: Any, value: Any, trace: Any) -> None:
+        try:
+            self._before(kind, value, trace)
+        finally:
+            _abort(value)
+
+
+class _ThreadHook:
+    """threading.excepthook, with what was there before.
+
+    An exception that ends a thread aborts only if that thread has used the store: one of a
+    progress bar or a logger is not the training's."""
+
+    def __init__(self, before: Any) -> None:
+        self._before = before
+
+    def __call__(self, args: Any) -> None:
+        try:
+            self._before(args)
+        finally:
+            store, thread = _current, args.thread
+            if store is not None and thread is not None and args.exc_value is not None:
+                if store.has_thread(thread.ident):
+                    _abort(args.exc_value)
+
+
+def leave_on_sigterm(store: "Store") -> None:
+    """Lets SIGTERM ask for leave, where its handler is still the default one."""
+    global _sigterm
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _on_sigterm)
+        _sigterm = os.getpid()
+
+
+def _restore_sigterm() -> None:
+    global _sigterm
+    if signal.getsignal(signal.SIGTERM) is _on_sigterm:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _sigterm = 0
+
+
+def _on_sigterm(number: int, frame: Any) -> None:
+    mine = _sigterm == os.getpid()
+    # A second one ends the process, as it would without us.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    store = _current
+    if not mine or store is None or store.closed:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return
+    try:
+        store.leave("SIGTERM")
+    except Exception:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return
+    _process.say(
+        f"worker {store.rank}: SIGTERM: leaving at the end of the step; a second SIGTERM ends "
+        "this process at once"
+    )
+
+
+def _after_fork_in_child() -> None:
+    if _sigterm:
+        # The forking thread is the main thread of the child.
+        _restore_sigterm()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,169 @@
+"""Memory that Python and the bridge both map: regions of slots of values."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from typing import TYPE_CHECKING, Any, Dict, List, Sequence
+
+import numpy as np
+
+from .errors import InternalError, UsageError
+
+if TYPE_CHECKING:
+    from ._bridge import Bridge
+
+_VALUE = 4
+_PAGE = mmap.PAGESIZE
+_MAP_FIXED = 0x10
+
+# ctypes is there for mmap at a given address alone.
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_longlong if ctypes.sizeof(ctypes.c_void_p) == 8 else ctypes.c_long,
+]
+
+
+class Mapping:
+    """Addresses of this process that show a file of shared memory.
+
+    The addresses stay the same for its life; ``show`` lets them show another file."""
+
+    def __init__(self, size: int, descriptor: int) -> None:
+        self.size = -(-size // _PAGE) * _PAGE
+        # An anonymous mapping reserves the addresses, and gives them back with the last view.
+        reserved = mmap.mmap(-1, self.size)
+        self.bytes: np.ndarray = np.frombuffer(reserved, dtype=np.uint8)
+        self.address: int = self.bytes.__array_interface__["data"][0]
+        self.show(descriptor)
+
+    def show(self, descriptor: int) -> None:
+        """Shows the file of ``descriptor`` at the mapping's addresses from now on."""
+        # A file that is too short would be a bus error at the first access.
+        length = os.fstat(descriptor).st_size
+        if -(-length // _PAGE) * _PAGE < self.size:
+            raise InternalError(
+                f"paragon: shared memory: got a file of {length} bytes, want {self.size}"
+            )
+        protection = mmap.PROT_READ | mmap.PROT_WRITE
+        flags = mmap.MAP_SHARED | _MAP_FIXED
+        at = _libc.mmap(self.address, self.size, protection, flags, descriptor, 0)
+        if at != self.address:
+            error = os.strerror(ctypes.get_errno())
+            raise InternalError(f"paragon: mmap of {self.size} bytes of shared memory: {error}")
+
+
+class Region:
+    """Slots of float32 values that the bridge reads and writes in place.
+
+    ``id`` is its number in the protocol. Views stay valid for their own life, also after ``free``;
+    after that nobody reads or writes them but this process."""
+
+    def __init__(
+        self,
+        memory: "Memory",
+        number: int,
+        lengths: Sequence[int],
+        offsets: Sequence[int],
+        mapping: Mapping,
+    ) -> None:
+        self.id = number
+        self.lengths: List[int] = list(lengths)
+        self._memory = memory
+        self._offsets = list(offsets)
+        self._mapping = mapping
+        values = mapping.bytes.view(np.float32)
+        self._slots: List[np.ndarray] = [
+            values[o // _VALUE : o // _VALUE + n] for o, n in zip(self._offsets, self.lengths)
+        ]
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def slot(self, i: int) -> np.ndarray:
+        """Returns slot i, a float32 array of shape (lengths[i],) in the shared memory."""
+        return self._slots[i]
+
+    def raw(self, i: int, dtype: Any) -> np.ndarray:
+        """Returns slot i as an array of another type, of as many whole items as fit in."""
+        kind = np.dtype(dtype)
+        size = self.lengths[i] * _VALUE // kind.itemsize * kind.itemsize
+        return self._mapping.bytes[self._offsets[i] : self._offsets[i] + size].view(kind)
+
+    def free(self) -> None:
+        """Gives the memory back. A plan or an exchange that uses the region is an error."""
+        self._memory.free(self)
+
+    def _moved(self, descriptor: int, slots: Sequence[int]) -> None:
+        """Takes the region's new memory, in which ``slots`` are newer than here.
+
+        What this process wrote into other slots since the bridge made the copy is here alone."""
+        new = Mapping(self._mapping.size, descriptor)
+        theirs = set(slots)
+        for i, offset in enumerate(self._offsets):
+            if i not in theirs:
+                end = offset + self.lengths[i] * _VALUE
+                new.bytes[offset:end] = self._mapping.bytes[offset:end]
+        self._mapping.show(descriptor)
+
+
+class Memory:
+    """The regions of one bridge."""
+
+    def __init__(self, bridge: "Bridge") -> None:
+        self._bridge = bridge
+        self._regions: Dict[int, Region] = {}
+
+    def allocate(self, lengths: Sequence[int]) -> Region:
+        """Returns a new region with slots of these numbers of values, all zero."""
+        lengths = [int(n) for n in lengths]
+        for i, n in enumerate(lengths):
+            if n < 1:
+                raise UsageError(f"paragon: memory: slot {i} has {n} values, want at least 1")
+        if not 0 < len(lengths) <= 4096:
+            raise UsageError(f"paragon: memory: got {len(lengths)} slots, want 1 to 4096")
+        bridge = self._bridge
+        result, descriptors = bridge.request_with_descriptors("memory", {"lengths": lengths})
+        return self.add(result, lengths, descriptors)
+
+    def add(
+        self, result: Dict[str, Any], lengths: Sequence[int], descriptors: List[int]
+    ) -> Region:
+        """Maps the region that an answer describes, and closes its descriptors."""
+        try:
+            if len(descriptors) != 1:
+                raise InternalError(
+                    f"paragon: memory: got {len(descriptors)} descriptors with the answer, want 1"
+                )
+            mapping = Mapping(result["bytes"], descriptors[0])
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+        region = Region(self, result["region"], lengths, result["offsets"], mapping)
+        with self._bridge.lock:
+            self._regions[region.id] = region
+        return region
+
+    def free(self, region: Region) -> None:
+        with self._bridge.lock:
+            if self._regions.get(region.id) is not region:
+                return
+        self._bridge.request("free", {"region": region.id})
+        with self._bridge.lock:
+            self._regions.pop(region.id, None)
+
+    def moved(self, note: Dict[str, Any], descriptor: int) -> None:
+        """Takes a note ``moved``, and closes its descriptor."""
+        try:
+            region = self._regions.get(note["region"])
+            if region is not None:
+                region._moved(descriptor, note.get("slots", range(len(region))))
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,458 @@
+"""The store: this process's part in a job, through its bridge."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import signal
+import threading
+import traceback
+from dataclasses import dataclass, fields
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
+
+import numpy as np
+
+from . import _life, _process
+from ._bridge import Bridge
+from ._exchange import Entry, Exchanges, Plan, json_entries
+from ._memory import Memory, Region
+from ._version import PROTOCOL, __version__
+from .errors import BridgeError, ClosedError, ForkError, ParagonError, UsageError
+
+__all__ = ["Declaration", "Entry", "Plan", "Region", "Store", "Turn"]
+
+END_SECONDS = 5.0
+"""How long close and abort may take."""
+
+# Of a packet's 64 KiB the lists of a request take at most this.
+_LIST_BYTES = 48 * 1024
+_MAX_KEYS = 256
+# _BROADCAST is the most bytes of a text in one broadcast: the scheduler's limit, less a header.
+_BROADCAST = (512 << 10) - 128
+_SCRATCH = (_BROADCAST + 128) // 4
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A key and its first value, for :meth:`Store.init`. Rank 0's value counts.
+
+    ``size`` is the number of values in the slot. ``form`` is "average" (a round's sum over the
+    sum of weights replaces the value; no optimizer touches it), "dense" (the servers' optimizer,
+    or the sum without one), or "rows" (a table of ``rows`` × ``row_len`` values). ``shape`` is
+    that of the tensor in files of ``save``."""
+
+    key: str
+    region: Region
+    slot: int
+    size: int
+    form: str = "average"
+    shape: Optional[Tuple[int, ...]] = None
+    rows: int = 0
+    row_len: int = 0
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What this worker does next in an elastic job.
+
+    ``kind`` is "step" (a batch), "epoch" (the epoch has ended), "end" (all have) or "removed" (this
+    worker was asked to leave, and has left). ``size`` is the number of examples of this worker's
+    batch, and ``first`` where it begins in its share of the division; a size of 0: the share is
+    used up while others go on. ``division`` counts divisions: with a new one, what was drawn from
+    the old one is void. ``left`` is how many turns the division still has, ``joined`` says that
+    workers joined with it, who need the state, and ``survivor`` is the lowest rank that had the
+    state before."""
+
+    kind: str
+    epoch: int = 0
+    step: int = 0
+    steps: int = 0
+    division: int = 0
+    generation: int = 0
+    rank: int = 0
+    workers: int = 1
+    size: int = 0
+    first: int = 0
+    left: int = 0
+    joined: bool = False
+    survivor: int = 0
+
+
+_TURN_FIELDS = frozenset(f.name for f in fields(Turn))
+
+
+class Store:
+    """This process's part in a job: keys, exchanges, and who else is there.
+
+    Made by :func:`paragon.init`. Any thread may call its methods; a wait of one does not hold up
+    another's calls. Calls for one key may not be made at the same time. Only the process that made
+    it may use it: in a child every method raises ForkError.
+
+    Ctrl-C comes out of a wait as KeyboardInterrupt. What was waited for is still under way:
+    ``wait`` can be called again for an exchange; a late answer of another request is dropped."""
+
+    def __init__(self, store: str = "dist_sync", timeout: float = 300.0) -> None:
+        self._bridge = Bridge()
+        self._state: Dict[str, Any] = {}
+        self._closed = False
+        self._scratch: Optional[Region] = None
+        self._scratch_lock = threading.RLock()
+        self._threads: Set[int] = {threading.get_ident()}
+        try:
+            self._join(store, timeout)
+        except BaseException:
+            self._bridge.kill()
+            raise
+        self._pid = os.getpid()
+
+    def _join(self, store: str, timeout: float) -> None:
+        memory = self._memory = Memory(self._bridge)
+        self._bridge.moved = memory.moved
+        result, descriptors = self._bridge.request_with_descriptors(
+            "join",
+            {
+                "protocol": PROTOCOL,
+                "release": __version__,
+                "python": platform.python_version(),
+                "store": store,
+                "timeout_ms": int(timeout * 1000),
+                "host_sums": "",
+            },
+        )
+        words = dict(result["words"])
+        region = memory.add(words, [words["bytes"] // 4], descriptors)
+        self._exchanges = Exchanges(self._bridge, region)
+        self._learn(result)
+
+    def _learn(self, result: Mapping[str, Any]) -> None:
+        """Keeps what an answer says of the job."""
+        for name in ("type", "rank", "workers", "generation", "node", "joining", "alone", "job"):
+            if name in result:
+                self._state[name] = result[name]
+        self._bridge.rank = self._state.get("rank")
+
+    # ---- facts
+
+    @property
+    def type(self) -> str:
+        """The kind of store, such as "dist_sync"."""
+        return str(self._state["type"])
+
+    @property
+    def rank(self) -> int:
+        """This worker's number from 0. It may change when workers join and leave."""
+        return int(self._state["rank"])
+
+    @property
+    def num_workers(self) -> int:
+        """The number of workers of the job as of the last answer."""
+        return int(self._state["workers"])
+
+    @property
+    def generation(self) -> int:
+        """The version of the membership; it goes up when workers join or leave."""
+        return int(self._state["generation"])
+
+    @property
+    def node(self) -> int:
+        """This worker's number that never changes and is never given again."""
+        return int(self._state.get("node", 0))
+
+    @property
+    def joining(self) -> bool:
+        """Whether this worker joins a running job and does not count yet."""
+        return bool(self._state.get("joining", False))
+
+    @property
+    def alone(self) -> bool:
+        """Whether the job is this process alone, started without launch."""
+        return bool(self._state.get("alone", False))
+
+    @property
+    def job(self) -> Any:
+        """What the job is called."""
+        return self._state.get("job")
+
+    @property
+    def closed(self) -> bool:
+        """Whether close or abort was called."""
+        return self._closed
+
+    def state(self) -> None:
+        """Asks for rank, number of workers and generation anew."""
+        self._learn(self.request("state"))
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "<paragon.Store, closed>"
+        return f"<paragon.Store {self.type}: worker {self.rank} of {self.num_workers}>"
+
+    def __reduce__(self) -> Any:
+        raise ForkError(
+            "paragon: a store cannot be pickled or copied: it belongs to process "
+            f"{self._bridge.process_id}. A child started by spawn or forkserver gets numbers and "
+            "arrays in its place; leave the store out of the data set and of the objects that "
+            "go to it"
+        )
+
+    def check_process(self) -> None:
+        """Raises ForkError in a child of the process that owns the store."""
+        self._bridge.check_process()
+
+    # ---- requests
+
+    def request(self, op: str, **fields: Any) -> Dict[str, Any]:
+        """Makes one request of the protocol and returns its result.
+
+        Raises the class of paragon.errors that the bridge's error has."""
+        return self._request(op, fields)
+
+    def _request(self, op: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
+        self._threads.add(threading.get_ident())
+        return self._bridge.request(op, fields)
+
+    def memory(self, lengths: Sequence[int]) -> Region:
+        """Returns a region with slots of these numbers of float32 values, all zero."""
+        self._bridge.check_process()
+        return self._memory.allocate(lengths)
+
+    def init(self, declarations: Sequence[Declaration]) -> None:
+        """Gives keys their first values, which lie in their slots.
+
+        Every worker calls it; rank 0's values count. It returns when the values can be pulled."""
+        items = []
+        for d in declarations:
+            item = {"key": d.key, "form": d.form, "region": d.region.id, "slot": d.slot}
+            item["size"] = d.size
+            if d.form == "rows":
+                item.update(rows=d.rows, row_len=d.row_len)
+            if d.shape is not None:
+                item["shape"] = [int(n) for n in d.shape]
+            items.append(item)
+        for keys in _runs(items, _MAX_KEYS):
+            self._request("init", {"keys": keys})
+
+    def pull(self, keys: Sequence[Tuple[str, Region, int]]) -> None:
+        """Copies the values of keys into slots: (key, region, slot) for each."""
+        items = [{"key": k, "region": r.id, "out": slot} for k, r, slot in keys]
+        for run in _runs(items, _MAX_KEYS):
+            self._request("pull", {"keys": run})
+
+    def plan(self, entries: Sequence[Entry]) -> Plan:
+        """Names once what is exchanged again and again."""
+        runs = list(_runs(json_entries(entries), 4096))
+        if not runs:
+            raise UsageError("paragon: plan: got no entries, want at least 1")
+        number = self._request("plan", {"entries": runs[0]})["plan"]
+        for run in runs[1:]:
+            self._request("extend", {"plan": number, "entries": run})
+        return Plan(self._exchanges, number, len(entries))
+
+    def wait(self, number: int) -> None:
+        """Returns when exchange ``number`` and all before it have ended.
+
+        Raises the first error of theirs that was not raised yet."""
+        self._exchanges.wait(number)
+
+    def done(self, number: int) -> bool:
+        """Whether exchange ``number`` and all before it have ended, well or not.
+
+        It makes no system call unless an exchange asks for it."""
+        return self._exchanges.done(number)
+
+    # ---- the job as a whole
+
+    def barrier(self) -> None:
+        """Returns when every worker has called it."""
+        self._request("barrier", {})
+
+    def save(self, uri: str) -> None:
+        """Writes all parameters and the servers' optimizer state into one safetensors file.
+
+        ``uri`` is a path or a bucket's URL. One worker's call is enough; it has no exchange under
+        way."""
+        self._request("save", {"uri": os.fspath(uri)})
+
+    def load(self, uri: str) -> None:
+        """Restores what save wrote. Every worker calls it."""
+        self._request("load", {"uri": os.fspath(uri)})
+
+    def set_optimizer(self, config: Mapping[str, Any]) -> None:
+        """Makes the servers apply an optimizer to each closed round. Every worker calls it.
+
+        ``config`` has Go's names: {"name": "sgd", "learning_rate": 0.1, "momentum": 0.9}."""
+        self._request("set_optimizer", {"config": dict(config)})
+
+    def set_compression(self, config: Mapping[str, Any]) -> None:
+        """Compresses this worker's pushes of dense keys: {"type": "2bit", "scale": 1}."""
+        self._request("set_compression", {"config": dict(config)})
+
+    def set_learning_rate(self, round: int, rate: float) -> None:
+        """Replaces the servers' learning rate from this round on."""
+        self._request("set_learning_rate", {"round": round, "rate": rate})
+
+    def report(self, **fields: Any) -> None:
+        """Tells the job of a step, an evaluation or a checkpoint, for its page and metrics."""
+        self._request("report", fields)
+
+    def broadcast(self, text: Optional[str]) -> str:
+        """Returns on every worker the text of the worker of the lowest rank.
+
+        Every worker calls it, in the same order. A worker that has no text gives None; if it is
+        the lowest one after all, since others were lost, the text is empty. A text may have any
+        length: a long one goes in pieces."""
+        data = (text or "").encode()
+        pieces = _pieces(data)
+        with self._scratch_lock:
+            while True:
+                got = self._broadcast_once(data, pieces)
+                if got is not None:
+                    return got.decode()
+
+    def _broadcast_once(self, data: bytes, pieces: List[bytes]) -> Optional[bytes]:
+        """Sends one text; None if its sender was lost on the way, so that all begin again."""
+        if len(pieces) == 1:
+            first = b"1 " + data
+        else:
+            first = f"{len(pieces)} {hashlib.sha256(data).hexdigest()}".encode()
+        head, _, rest = self._broadcast_piece(first).partition(b" ")
+        if head == b"1":
+            return rest
+        got = [
+            self._broadcast_piece(pieces[i] if i < len(pieces) else b"") for i in range(int(head))
+        ]
+        whole = b"".join(got)
+        return whole if hashlib.sha256(whole).hexdigest().encode() == rest else None
+
+    def _broadcast_piece(self, piece: bytes) -> bytes:
+        region = self._scratch_region()
+        slot = region.raw(0, np.uint8)
+        slot[: len(piece)] = np.frombuffer(piece, np.uint8)
+        fields = {"region": region.id, "slot": 0, "bytes": len(piece)}
+        size = self._request("broadcast", fields)["bytes"]
+        return slot[:size].tobytes()
+
+    def _scratch_region(self) -> Region:
+        if self._scratch is None:
+            self._scratch = self.memory([_SCRATCH])
+        return self._scratch
+
+    # ---- workers that come and go
+
+    def sampler(
+        self,
+        examples: int,
+        batch: int,
+        epochs: int,
+        seed: int,
+        first: int = 0,
+        order: Optional[str] = None,
+    ) -> Turn:
+        """Begins to hand out the examples; once in the life of a store.
+
+        Returns the first turn, when this worker counts. From now on SIGTERM, where nobody else
+        handles it, asks the job to let this worker leave at the end of a step; a second one ends
+        the process."""
+        config: Dict[str, Any] = {"examples": examples, "batch": batch, "epochs": epochs}
+        config.update(seed=seed, first=first)
+        if order is not None:
+            config["order"] = order
+        turn = self._turn(self._request("sampler", config))
+        _life.leave_on_sigterm(self)
+        return turn
+
+    def turn(self) -> Turn:
+        """Ends the turn before, and returns the next one when all workers agree on it."""
+        return self._turn(self._request("turn", {}))
+
+    def _turn(self, result: Mapping[str, Any]) -> Turn:
+        turn = Turn(**{k: v for k, v in result.items() if k in _TURN_FIELDS})
+        self._learn(result)
+        self._state["joining"] = False
+        return turn
+
+    def indices(self, first: int, count: int) -> np.ndarray:
+        """Returns ``count`` examples of this worker's share from ``first`` on, as int64.
+
+        There are fewer where the share ends."""
+        found: List[np.ndarray] = []
+        with self._scratch_lock:
+            region = self._scratch_region()
+            slot = region.raw(0, np.int64)
+            while count > 0:
+                want = min(count, len(slot))
+                fields = {"region": region.id, "slot": 0, "first": first, "count": want}
+                got = self._request("indices", fields)["count"]
+                found.append(slot[:got].copy())
+                first, count = first + got, count - got
+                if got < want:
+                    break
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def leave(self, reason: str) -> None:
+        """Asks the job to let this worker go at the end of a step, and returns at once.
+
+        A later turn is "removed" then."""
+        self._bridge.post("leave", {"reason": reason})
+
+    # ---- the end
+
+    def close(self) -> None:
+        """Leaves the job in order: this worker is done, and the others go on without it.
+
+        It takes at most 5 s. A second call does nothing; nor does a call in a forked child."""
+        self._end("the store is closed", "close", {})
+
+    def abort(self, cause: BaseException) -> None:
+        """Leaves the job because of ``cause``, and fails the job: the others hear who and why.
+
+        It takes at most 5 s. A second call does nothing; nor does a call in a forked child."""
+        last = traceback.extract_tb(cause.__traceback__)
+        where = f"{last[-1].filename}:{last[-1].lineno}" if last else ""
+        text = str(cause)[:4096]
+        fields = {"class": type(cause).__name__, "text": text, "line": where}
+        self._end(f"the store was aborted: {type(cause).__name__}: {text}", "abort", fields)
+
+    def _end(self, why: str, op: str, fields: Mapping[str, Any]) -> None:
+        if self._closed or os.getpid() != self._bridge.process_id:
+            return
+        self._closed = True
+        _life.ended(self)
+        try:
+            self._bridge.close(why, op, fields, END_SECONDS)
+        except (BridgeError, ClosedError):
+            # The bridge was gone before: who waits for something has heard of it.
+            pass
+
+    def has_thread(self, ident: int) -> bool:
+        """Whether the thread has made a request."""
+        return ident in self._threads
+
+
+def _runs(items: Sequence[Dict[str, Any]], most: int) -> Iterator[List[Dict[str, Any]]]:
+    """Cuts a list into runs of at most ``most`` that fit into a packet each."""
+    run: List[Dict[str, Any]] = []
+    size = 0
+    for item in items:
+        length = len(json.dumps(item, separators=(",", ":"))) + 1
+        if run and (len(run) == most or size + length > _LIST_BYTES):
+            yield run
+            run, size = [], 0
+        run.append(item)
+        size += length
+    if run:
+        yield run
+
+
+def _pieces(data: bytes) -> List[bytes]:
+    """Cuts UTF-8 text into pieces of at most _BROADCAST bytes, between characters."""
+    pieces = []
+    while len(data) > _BROADCAST:
+        end = _BROADCAST
+        while data[end] & 0xC0 == 0x80:
+            end -= 1
+        pieces.append(data[:end])
+        data = data[end:]
+    return pieces + [data]

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+"""A bridge of one worker in Python, for tests: it speaks the protocol of docs/design/0058.
+
+It is started as PARAGON_LAUNCH. What it does wrong is in FAKE_BRIDGE: words separated by commas."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from typing import Any, Dict, List
+
+import numpy as np
+
+FAULTS = dict(w.partition("=")[::2] for w in os.environ.get("FAKE_BRIDGE", "").split(",") if w)
+EXCHANGE = struct.Struct("<cB2xIQIIfI16x")
+
+
+class Failure(Exception):
+    def __init__(self, kind: str, text: str, key: str = "") -> None:
+        super().__init__(text)
+        self.error = {"class": kind, "text": text, "key": key, "final": False}
+
+
+class Slots:
+    def __init__(self, number: int, lengths: List[int]) -> None:
+        self.number, self.lengths, self.offsets, at = number, lengths, [], 0
+        for n in lengths:
+            self.offsets.append(at)
+            at += -(-4 * n // 64) * 64
+        self.size = -(-at // 4096) * 4096
+        self.new()
+
+    def new(self) -> None:
+        self.descriptor = os.memfd_create("fake", os.MFD_CLOEXEC)
+        os.ftruncate(self.descriptor, self.size)
+        self.map = mmap.mmap(self.descriptor, self.size)
+
+    def move(self) -> None:
+        old = self.map[:]
+        self.new()
+        self.map[:] = old
+
+    def bytes(self, slot: int) -> np.ndarray:
+        start = self.offsets[slot]
+        return np.frombuffer(self.map, np.uint8)[start : start + 4 * self.lengths[slot]]
+
+    def values(self, slot: int) -> np.ndarray:
+        return self.bytes(slot).view(np.float32)
+
+    def answer(self) -> Dict[str, Any]:
+        return {"region": self.number, "offsets": self.offsets, "bytes": self.size}
+
+
+class Bridge:
+    def __init__(self, sock: socket.socket, parent: int) -> None:
+        self.socket, self.parent = sock, parent
+        self.regions: Dict[int, Slots] = {}
+        self.values: Dict[str, np.ndarray] = {}
+        self.plans: Dict[int, List[Dict[str, Any]]] = {}
+        self.optimizer: Dict[str, Any] = {}
+        self.exchanges = 0
+        self.error: Any = None
+        self.late: List[bytes] = []
+        self.move_at = int(FAULTS.get("move", 0))
+        self.turns: List[Dict[str, Any]] = []
+        self.order: Any = None
+
+    def send(self, packet: bytes, descriptors: List[int] = []) -> None:
+        socket.send_fds(self.socket, [packet], descriptors)
+
+    def say(self, kind: str, message: Dict[str, Any], descriptors: List[int] = []) -> None:
+        self.send(kind.encode() + json.dumps(message).encode(), descriptors)
+
+    def run(self) -> None:
+        self.say("N", {"note": "hello", "protocol": int(FAULTS.get("protocol", 1)),
+                       "release": FAULTS.get("release", "0.1.0"), "pid": os.getpid()})
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        poll.register(self.parent, select.POLLIN)
+        while True:
+            ready = dict(poll.poll())
+            if self.parent in ready:
+                return
+            packet = self.socket.recv(65536)
+            if not packet:
+                return
+            if packet[:1] == b"X":
+                self.exchange(packet)
+            elif not self.request(json.loads(packet[1:])):
+                return
+
+    def request(self, message: Dict[str, Any]) -> bool:
+        op, number, descriptors = message["op"], message["id"], []
+        try:
+            method = getattr(self, "op_" + op, None)
+            if method is None:
+                raise Failure("Unsupported", f"the fake bridge has no {op}")
+            result = method(message) or {}
+            descriptors = result.pop("descriptors", [])
+        except Failure as e:
+            self.say("J", {"id": number, "error": e.error})
+            return True
+        if number:
+            self.say("J", {"id": number, "result": result}, descriptors)
+        return op not in ("close", "abort")
+
+    def slots(self, lengths: List[int]) -> Slots:
+        region = Slots(len(self.regions), lengths)
+        self.regions[region.number] = region
+        return region
+
+    def op_join(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        if "die" in FAULTS:
+            sys.exit(int(FAULTS["die"]))
+        words = self.slots([2048])
+        self.words = words.bytes(0).view(np.uint64)
+        return {"type": m["store"], "rank": 0, "workers": 1, "generation": 1, "node": 8,
+                "joining": False, "alone": True, "job": "fake", "words": words.answer(),
+                "descriptors": [words.descriptor]}
+
+    def op_state(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        return {"rank": 0, "workers": 1, "generation": 1, "joining": False}
+
+    def op_memory(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        region = self.slots(m["lengths"])
+        return {**region.answer(), "descriptors": [region.descriptor]}
+
+    def op_free(self, m: Dict[str, Any]) -> None:
+        if any(e["region"] == m["region"] for p in self.plans.values() for e in p):
+            raise Failure("Conflict", f"region {m['region']} is used by a plan")
+        del self.regions[m["region"]]
+
+    def op_init(self, m: Dict[str, Any]) -> None:
+        for k in m["keys"]:
+            if k["key"] in self.values:
+                raise Failure("DuplicateInit", f"kvstore: init key {k['key']}: twice", k["key"])
+            self.values[k["key"]] = self.regions[k["region"]].values(k["slot"])[: k["size"]].copy()
+
+    def value(self, key: str) -> np.ndarray:
+        if key not in self.values:
+            raise Failure("UnknownKey", f"kvstore: key {key}: unknown key", key)
+        return self.values[key]
+
+    def op_pull(self, m: Dict[str, Any]) -> None:
+        for k in m["keys"]:
+            value = self.value(k["key"])
+            self.regions[k["region"]].values(k["out"])[: len(value)] = value
+
+    def op_push(self, m: Dict[str, Any]) -> None:
+        for k in m["keys"]:
+            slots = k.get("slots") or [k["grad"]]
+            value = self.value(k["key"])
+            region = self.regions[k["region"]]
+            value[:] = sum(region.values(s)[: len(value)] for s in slots)
+
+    def op_pushpull(self, m: Dict[str, Any]) -> None:
+        self.op_push(m)
+        self.op_pull(m)
+
+    def rows(self, m: Dict[str, Any]) -> Any:
+        region = self.regions[m["region"]]
+        ids = region.bytes(m["ids"]).view(np.int64)[: m["n"]]
+        table = self.value(m["key"])
+        width = len(region.values(m["values"])) // max(1, m["n"])
+        return ids, table.reshape(-1, width), region.values(m["values"])[: m["n"] * width]
+
+    def op_plan(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        number = len(self.plans)
+        self.plans[number] = list(m["entries"])
+        return {"plan": number}
+
+    def op_extend(self, m: Dict[str, Any]) -> None:
+        self.plans[m["plan"]] += m["entries"]
+
+    def op_drop_plan(self, m: Dict[str, Any]) -> None:
+        del self.plans[m["plan"]]
+
+    def op_barrier(self, m: Dict[str, Any]) -> None:
+        if "slow" in FAULTS:
+            time.sleep(float(FAULTS["slow"]))
+
+    def op_broadcast(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        return {"bytes": m["bytes"]}
+
+    def op_set_optimizer(self, m: Dict[str, Any]) -> None:
+        self.optimizer = m["config"]
+
+    def op_set_compression(self, m: Dict[str, Any]) -> None:
+        if m["config"].get("type") not in ("none", "fp16", "bf16", "2bit", "1bit", "topk"):
+            raise Failure("Usage", f"kvstore: compression: unknown type {m['config']}")
+
+    def op_save(self, m: Dict[str, Any]) -> None:
+        with open(m["uri"], "wb") as f:
+            np.savez(f, **self.values)
+
+    def op_load(self, m: Dict[str, Any]) -> None:
+        self.values = dict(np.load(m["uri"]))
+
+    def op_sampler(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        n, batch, step = m["examples"], m["batch"], 0
+        for epoch in range(m["first"], m["epochs"]):
+            for first in range(0, n, batch):
+                left = (n - first - 1) // batch
+                self.turns.append({"kind": "step", "epoch": epoch, "step": first // batch,
+                                   "steps": step, "size": min(batch, n - first), "first": first,
+                                   "left": left})
+                step += 1
+            self.turns.append({"kind": "epoch", "epoch": epoch, "steps": step})
+        self.turns.append({"kind": "end", "steps": step})
+        self.order = np.random.RandomState(m["seed"]).permutation(n)
+        return self.op_turn(m)
+
+    def op_turn(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        turn = {"division": 1, "generation": 1, "rank": 0, "workers": 1, "joined": False,
+                "survivor": 0, "size": 0, "first": 0, "left": 0, "step": 0, "epoch": 0}
+        return {**turn, **self.turns.pop(0)}
+
+    def op_indices(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        part = self.order[m["first"] : m["first"] + m["count"]]
+        slot = self.regions[m["region"]].bytes(m["slot"]).view(np.int64)
+        slot[: len(part)] = part
+        return {"count": len(part)}
+
+    def op_leave(self, m: Dict[str, Any]) -> None:
+        self.turns[:] = [{"kind": "removed"}]
+
+    def op_report(self, m: Dict[str, Any]) -> None:
+        pass
+
+    def op_close(self, m: Dict[str, Any]) -> None:
+        if "stuck" in FAULTS:
+            time.sleep(60)
+
+    def op_abort(self, m: Dict[str, Any]) -> None:
+        print(f"abort: {m['class']}: {m['text']}: {m['line']}", file=sys.stderr, flush=True)
+
+    def exchange(self, packet: bytes) -> None:
+        _, flags, plan, number, first, count, weight, examples = EXCHANGE.unpack(packet)
+        assert number == self.exchanges + 1, (number, self.exchanges)
+        self.exchanges = number
+        state = 1
+        for e in self.plans[plan][first : first + count]:
+            try:
+                self.one(e, flags, weight)
+            except Failure as failure:
+                state, self.error = 2, self.error or failure.error
+            if number == self.move_at:
+                region = self.regions[e["region"]]
+                region.move()
+                if not flags & 2:
+                    # The old pages keep what they had: only the new ones have the value.
+                    region.values(e["out"])[:1] += 1000
+                self.say("N", {"note": "moved", "region": region.number, "slots": [e["out"]]},
+                         [region.descriptor])
+                state = 3
+        self.words[number % 1024] = number * 4 + state
+        if flags & 1:
+            error = json.dumps(self.error).encode() if self.error else b""
+            self.send(struct.pack("<sB6xQ", b"x", 2 if error else 1, number) + error)
+            self.error = None
+
+    def one(self, e: Dict[str, Any], flags: int, weight: float) -> None:
+        region, value = self.regions[e["region"]], self.value(e["key"])
+        gradient = region.values(e["grad"])[: len(value)]
+        if self.optimizer:
+            value -= np.float32(self.optimizer.get("learning_rate", 0.01)) * gradient
+        else:
+            value[:] = gradient / np.float32(weight or 1)
+        if not flags & 2:
+            region.values(e["out"])[: len(value)] = value
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments[:2] != ["role", "bridge"]:
+        print("fake launch:", *arguments)
+        return
+    options = dict(zip(arguments[2::2], arguments[3::2]))
+    if "fail" in FAULTS:
+        print("bridge: cannot start:", FAULTS["fail"], file=sys.stderr, flush=True)
+        sys.exit(3)
+    bridge = Bridge(socket.socket(fileno=int(options["--socket"])), int(options["--parent"]))
+    os.dup2(int(options["--stderr"]), 2)
+    bridge.run()
+
+
+if __name__ == "__main__":
+    main()
