@@ -48,14 +48,16 @@ Result = Tuple[Dict[str, Any], List[int]]
 class Bridge:
     """One bridge process and the requests to it.
 
-    ``moved`` is called with the note and the descriptor when a region has new memory, and
-    ``exchanged`` with number, state and error (or None) when exchanges have ended; both under
-    ``lock``, by the thread that reads."""
+    ``moved`` is called with the note and the descriptor when a region has new memory,
+    ``exchanged`` with number, state and error (or None) when exchanges have ended, and ``failed``
+    with number and error of an exchange that has no answer; all under ``lock``, by the thread that
+    reads."""
 
     def __init__(self, environment: Optional[Mapping[str, str]] = None) -> None:
         self.lock = threading.RLock()
         self.moved: Callable[[Dict[str, Any], int], None] = lambda note, descriptor: None
         self.exchanged: Callable[[int, int, Optional[Dict[str, Any]]], None] = lambda *_: None
+        self.failed: Callable[[int, Dict[str, Any]], None] = lambda number, error: None
         # rank is this worker's, for errors; None before the join.
         self.rank: Optional[int] = None
         self.process_id = os.getpid()
@@ -307,10 +309,21 @@ class Bridge:
             self.moved(message, descriptors.pop())
         elif message["note"] == "hello":
             self._hello = message
+        elif message["note"] == "failed":
+            self._take_failure(message)
         elif message.get("text"):
             _process.say(str(message["text"]))
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def _take_failure(self, message: Dict[str, Any]) -> None:
+        """Takes the note of a failure that is no request's: an exchange's, or the session's."""
+        error, number = message["error"], message.get("number", 0)
+        if number:
+            self.failed(number, error)
+        elif self._broken is None:
+            rank = self.rank
+            self._broken = lambda: exception(error, rank)
 
     # ---- the end
 

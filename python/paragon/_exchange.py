@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set
 
 from ._errors import exception
 from ._memory import Region
@@ -99,12 +99,15 @@ class Exchanges:
         # _unread is how many answers were not read yet.
         self._answered = 0
         self._unread = 0
-        # _unexplained are exchanges that failed, whose error comes with an answer.
+        # _unexplained are exchanges that failed, whose error has not come yet, and _explained those
+        # whose error came before their word was read.
         self._unexplained: List[int] = []
+        self._explained: Set[int] = set()
         self._failures: Dict[int, Dict[str, Any]] = {}
         # _plan is any plan, for an exchange of nothing.
         self._plan = 0
         bridge.exchanged = self._exchanged
+        bridge.failed = self._failed
 
     def start(
         self, plan: int, flags: int, first: int, count: int, weight: float, examples: int
@@ -188,8 +191,9 @@ class Exchanges:
                 self._ended = n
                 return n + 1
             n += 1
-            if state == _FAILED:
+            if state == _FAILED and n not in self._explained:
                 self._unexplained.append(n)
+            self._explained.discard(n)
         self._ended = n
         return 0
 
@@ -205,8 +209,16 @@ class Exchanges:
         self._ended = max(self._ended, number)
         self._noted = max(self._noted, number)
         self._unexplained = [n for n in self._unexplained if n > number]
+        self._explained = {n for n in self._explained if n > number}
         if error is not None:
-            self._failures.setdefault(number, error)
+            self._failures.setdefault(int(error.get("number", number)), error)
+
+    def _failed(self, number: int, error: Dict[str, Any]) -> None:
+        """Takes the error of an exchange that is not answered."""
+        self._unexplained = [n for n in self._unexplained if n != number]
+        if number > self._ended:
+            self._explained.add(number)
+        self._failures.setdefault(number, error)
 
     def _failure(self, number: int, seconds: float) -> Optional[ParagonError]:
         """Returns the first error up to exchange ``number``, and forgets these errors."""

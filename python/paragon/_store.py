@@ -412,7 +412,7 @@ class Store:
         last = traceback.extract_tb(cause.__traceback__)
         where = f"{last[-1].filename}:{last[-1].lineno}" if last else ""
         text = str(cause)[:4096]
-        fields = {"class": type(cause).__name__, "text": text, "line": where}
+        fields = {"class": type(cause).__name__, "text": text, "last": where}
         self._end(f"the store was aborted: {type(cause).__name__}: {text}", "abort", fields)
 
     def _end(self, why: str, op: str, fields: Mapping[str, Any]) -> None:

@@ -238,7 +238,7 @@ class Bridge:
             time.sleep(60)
 
     def op_abort(self, m: Dict[str, Any]) -> None:
-        print(f"abort: {m['class']}: {m['text']}: {m['line']}", file=sys.stderr, flush=True)
+        print(f"abort: {m['class']}: {m['text']}: {m['last']}", file=sys.stderr, flush=True)
 
     def exchange(self, packet: bytes) -> None:
         _, flags, plan, number, first, count, weight, examples = EXCHANGE.unpack(packet)
