@@ -20,6 +20,7 @@ const (
 	permutationKind orderKind = iota
 	contiguousKind
 	blocksKind
+	sequentialKind
 )
 
 var (
@@ -33,6 +34,9 @@ var (
 	// lists of as many numbers as there are examples in a part, and after a cut of as many as
 	// remain.
 	Contiguous = Order{kind: contiguousKind}
+	// Sequential mixes nothing: every epoch has its examples by their numbers, and a part a
+	// contiguous run of them.
+	Sequential = Order{kind: sequentialKind}
 )
 
 // Blocks is the order for data in which one example is dear to read and its neighbours are then
@@ -58,15 +62,17 @@ func Blocks(firsts []int, window int) Order {
 // Ordered sets the order of the examples. The default of Split and Divide is Contiguous.
 func Ordered(o Order) Option { return func(s *Sampler) { s.order = o } }
 
-// String returns the name of the order, which ParseOrder reads: "permutation", "contiguous", or for
-// example "blocks of 40, window 16, starts 0c3b5f0a91e27d46", whose last word is a hash of the
-// blocks' first examples.
+// String returns the name of the order, which ParseOrder reads: "permutation", "contiguous",
+// "sequential", or for example "blocks of 40, window 16, starts 0c3b5f0a91e27d46", whose last word is
+// a hash of the blocks' first examples.
 func (o Order) String() string {
 	switch o.kind {
 	case permutationKind:
 		return "permutation"
 	case contiguousKind:
 		return "contiguous"
+	case sequentialKind:
+		return "sequential"
 	}
 	return fmt.Sprintf("blocks of %d, window %d, starts %016x", len(o.blocks.firsts), o.blocks.window, o.blocks.sum)
 }
@@ -75,7 +81,7 @@ func (o Order) String() string {
 // blocks begin: known are orders of the same data, one of which must have the same blocks, with any
 // window.
 func ParseOrder(name string, known ...Order) (Order, error) {
-	for _, o := range []Order{Permutation, Contiguous} {
+	for _, o := range []Order{Permutation, Contiguous, Sequential} {
 		if name == o.String() {
 			return o, nil
 		}
@@ -83,7 +89,7 @@ func ParseOrder(name string, known ...Order) (Order, error) {
 	var number, window int
 	var sum uint64
 	if n, err := fmt.Sscanf(name, "blocks of %d, window %d, starts %x", &number, &window, &sum); n < 3 || err != nil || window < 1 {
-		return Order{}, fmt.Errorf("sampler: order %q: want permutation, contiguous or blocks", name)
+		return Order{}, fmt.Errorf("sampler: order %q: want permutation, contiguous, sequential or blocks", name)
 	}
 	for _, o := range known {
 		if o.kind != blocksKind {
@@ -118,8 +124,11 @@ func (o Order) check(length int) error {
 // places returns what stands at each position of an epoch.
 func (o Order) places(length int, seed uint64, epoch int) places {
 	key := mix(mix(seed, orderKey), uint64(epoch))
-	if o.kind == blocksKind {
+	switch o.kind {
+	case blocksKind:
 		return o.blocks.places(length, key)
+	case sequentialKind:
+		return rising{}
 	}
 	p := makePermutation(length, key)
 	return &p

@@ -27,7 +27,7 @@ func randomBlocks(r *rand.Rand, length int) []int {
 
 // orders are all kinds of order of so many examples.
 func orders(r *rand.Rand, length int) []sampler.Order {
-	return []sampler.Order{sampler.Contiguous, sampler.Permutation, sampler.Blocks(randomBlocks(r, length), 1+r.IntN(5))}
+	return []sampler.Order{sampler.Contiguous, sampler.Permutation, sampler.Blocks(randomBlocks(r, length), 1+r.IntN(5)), sampler.Sequential}
 }
 
 // epochOf returns the whole epoch, as one part reads it.
@@ -295,7 +295,7 @@ func TestBlocksAreReadWindowByWindow(t *testing.T) {
 
 func TestAnOrderHasANameThatCanBeRead(t *testing.T) {
 	blocks := sampler.Blocks([]int{0, 4, 9}, 16)
-	for _, order := range []sampler.Order{sampler.Permutation, sampler.Contiguous, blocks, {}} {
+	for _, order := range []sampler.Order{sampler.Permutation, sampler.Contiguous, sampler.Sequential, blocks, {}} {
 		got, err := sampler.ParseOrder(order.String(), sampler.Permutation, blocks)
 		if err != nil || got.String() != order.String() {
 			t.Errorf("ParseOrder(%q): got %v, %v", order, got, err)
@@ -309,9 +309,9 @@ func TestAnOrderHasANameThatCanBeRead(t *testing.T) {
 		t.Errorf("the same blocks with another window: got %v, %v", got, err)
 	}
 	for name, want := range map[string]string{
-		"":                                       "want permutation, contiguous or blocks",
-		"shuffled":                               "want permutation, contiguous or blocks",
-		"blocks of 3, window 0, starts 00":       "want permutation, contiguous or blocks",
+		"":                                       "want permutation, contiguous, sequential or blocks",
+		"shuffled":                               "want permutation, contiguous, sequential or blocks",
+		"blocks of 3, window 0, starts 00":       "want permutation, contiguous, sequential or blocks",
 		sampler.Blocks([]int{0, 5}, 16).String(): "it is of other blocks than those known (permutation; blocks of 3, window 16",
 	} {
 		if _, err := sampler.ParseOrder(name, sampler.Permutation, blocks); err == nil || !strings.Contains(err.Error(), want) {
@@ -326,7 +326,7 @@ func TestAnOrderHasANameThatCanBeRead(t *testing.T) {
 // FuzzParseOrder reads any name: what can be read has that name.
 func FuzzParseOrder(f *testing.F) {
 	blocks := sampler.Blocks([]int{0, 4, 9}, 16)
-	for _, order := range []sampler.Order{sampler.Permutation, sampler.Contiguous, blocks} {
+	for _, order := range []sampler.Order{sampler.Permutation, sampler.Contiguous, sampler.Sequential, blocks} {
 		f.Add(order.String())
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -346,6 +346,16 @@ func TestInOrderIsTheSameInEveryOrder(t *testing.T) {
 			if !slices.Equal(got, want) || !slices.IsSorted(got) {
 				t.Errorf("%v: part %d in order: got %v, want %v", order, part, got, want)
 			}
+		}
+	}
+}
+
+// Sequential reads examples by their numbers, in every epoch and with any seed.
+func TestSequentialMixesNothing(t *testing.T) {
+	for part, want := range [][]int{{0, 1, 2, 3}, {4, 5, 6}} {
+		s := divide(t, 7, nil, 2, part, sampler.Ordered(sampler.Sequential), sampler.Seed(9))
+		if got := slices.Collect(s.Epoch(3)); !slices.Equal(got, want) {
+			t.Errorf("part %d of 2: got %v, want %v", part, got, want)
 		}
 	}
 }
