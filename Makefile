@@ -18,6 +18,10 @@ FAULTS_ARGS ?=
 DEMO_ARGS ?=
 PEERS_ARGS ?=
 GPUCHECK_ARGS ?=
+WHEEL_ARGS ?=
+# Makes the environments of Python's tests. Debian's has torch where python3-torch is installed.
+PYTHON ?= python3
+DEBIAN_PYTHON ?= /usr/bin/python3
 # The race detector needs cgo and with it a C compiler; Go says whether it found one.
 RACE := $(if $(filter 1,$(shell $(GO) env CGO_ENABLED)),-race)
 # A program under the race detector sleeps for a second before it exits; tests start hundreds. It also maps its shadow anew for each large array,
@@ -56,7 +60,7 @@ FOLDERS := $(foreach m,. ./bench ./checkpoint/bucket ./data/formats ./examples .
 # What has kernels of its own for each path.
 NUMERIC := ./internal/compute/f32 ./internal/compute/cpu/... ./data/internal/pixel ./data/internal/jpeg ./data/transform
 
-.PHONY: all help build test testraced testplain testclusters testexamples testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store bench-peers-curves simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean
+.PHONY: all help build test testraced testplain testclusters testexamples testpaths testgpu testbench testclouds testkubernetes testmodules testdocs testarm64 testportable browsertest slowtest lint fuzz bench bench-peers bench-peers-store bench-peers-curves simulate soak faults gpucheck gpucheck-build generate performance docs tidy demo deps clean wheel pyenv pyenv-latest pytests
 
 all: build test lint ## build, test and lint (the default)
 
@@ -144,6 +148,26 @@ testportable: ## build the libraries for Windows and FreeBSD, and all programs f
 # Chromium is not slowed by the race detector, but the time it has to answer is; the same packages' code runs under it in make test.
 browsertest: ## run the tests of pages in Chromium, where it is installed
 	$(GO) test $(TAGS) -vet=off -timeout 5m ./tools/browser/...
+
+wheel: ## write the Python package paragon-train as a wheel into bin/wheels (WHEEL_ARGS: flags of tools/wheel, such as -arch amd64,arm64)
+	$(GO) run ./tools/wheel -out $(BIN)/wheels $(WHEEL_ARGS)
+
+pyenv: $(BIN)/pyenv/made ## make bin/pyenv, the environment of Python's tests without torch, by PYTHON (python3) from PyPI
+pyenv-latest: $(BIN)/pyenv-latest/made ## make bin/pyenv-latest with the newest torch, torchvision, transformers, accelerate and safetensors (5.5 GB)
+
+$(BIN)/pyenv/made: python/requirements.txt
+$(BIN)/pyenv-latest/made: python/requirements-latest.txt
+$(BIN)/pyenv/made $(BIN)/pyenv-latest/made:
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+# launch is built as other tests have it, without the SDKs of clouds.
+pytests: ## test the Python client with numpy alone, and with Debian's python3-torch where it is installed (under three minutes)
+	CGO_ENABLED=0 $(GO) build $(NODWARF) $(TAGS) -o $(BIN)/python/ ./launch
+	$(GO) run ./tools/wheel -launch $(BIN)/python/launch -out $(BIN)/python
+	python/pytests.sh $(BIN) $(DEBIAN_PYTHON)
 
 slowtest: ## run the tests that take long, too: whole trainings, many seeds
 	PARAGON_TEST_SLOW=1 PARAGON_TEST_CLUSTERS=1 $(GO) test $(RACE) -timeout 3h work

@@ -45,6 +45,7 @@ var wall = map[string]string{
 	"metrics/eventfile.go":                       "a file's name, which sorts behind those that are there whatever the clock says",
 	"tune/show/files.go":                         "stamps in a file, for charts",
 	"bench/soak/main.go":                         "a seed",
+	"tools/wheel/main.go":                        "the time of files in a wheel, which SOURCE_DATE_EPOCH gives",
 
 	"checkpoint/bucket/store.go":           "with its size, whether an object was written anew",
 	"internal/files/objects/cacheblock.go": "which block was used last, for which is removed first",
