@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // A life is the time for which a node takes part in its job. It ends once, for the first reason
@@ -15,10 +16,11 @@ type life struct {
 	// done is closed when it has ended.
 	done chan struct{}
 
-	// mu guards all below.
-	mu    sync.Mutex
-	ended bool
-	// err is why it ended; nil: the job has finished.
+	// ended says that it has. It changes under mu.
+	ended atomic.Bool
+
+	// mu guards err, which is why it ended; nil: the job has finished.
+	mu  sync.Mutex
 	err error
 }
 
@@ -32,10 +34,11 @@ func newLife() *life {
 func (l *life) end(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
+	if l.ended.Load() {
 		return false
 	}
-	l.ended, l.err = true, err
+	l.err = err
+	l.ended.Store(true)
 	close(l.done)
 	l.cancel()
 	return true
@@ -50,13 +53,11 @@ func (l *life) reason() error {
 
 // over is an error once it has ended, and nil before.
 func (l *life) over() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case !l.ended:
+	if !l.ended.Load() {
 		return nil
-	case l.err != nil:
-		return l.err
+	}
+	if err := l.reason(); err != nil {
+		return err
 	}
 	return fmt.Errorf("cluster: %w", ErrFinished)
 }

@@ -30,20 +30,51 @@ func TestALifeEndsOnce(t *testing.T) {
 func TestPeersEndWithTheNode(t *testing.T) {
 	l := newLife()
 	p := newPeers(l, func(Role) transport.Config { return transport.Config{} })
-	find := func() (string, error) { return "s0:1", nil }
-	c, addr, err := p.to(Server, find)
-	again, _, _ := p.to(Server, find)
-	if err != nil || addr != "s0:1" || c != again {
-		t.Fatalf("got %p at %s and %p, error %v, want one Client", c, addr, again, err)
+	find := func(Rank) (string, error) { return "s0:1", nil }
+	at := &position{}
+	c, err := p.server(0, at, find)
+	again, _ := p.server(0, at, find)
+	if err != nil || c.addr != "s0:1" || c != again {
+		t.Fatalf("got %p at %s and %p, error %v, want one Client", c, c.addr, again, err)
 	}
 	l.end(&LostError{"x"})
 	p.close()
-	if _, _, err := p.to(Server, find); !errors.Is(err, ErrLost) {
+	if _, err := p.server(0, at, find); !errors.Is(err, ErrLost) {
 		t.Errorf("a Client after the end: %v", err)
 	}
 	if _, err := c.Call(t.Context(), &wire.Ack{}, &wire.Ack{}, nil); !errors.Is(err, ErrLost) || !errors.Is(err, transport.ErrClosed) {
 		t.Errorf("a call after the end: %v", err)
 	}
+}
+
+// A rank's server is the one of the newest membership, and is looked for once in each.
+func TestServersAreThoseOfTheNewestMembership(t *testing.T) {
+	p := newPeers(newLife(), func(Role) transport.Config { return transport.Config{} })
+	defer p.close()
+	looked := 0
+	servers := []string{"s0:1", "s1:1"}
+	find := func(rank Rank) (string, error) {
+		looked++
+		return servers[rank], nil
+	}
+	first, second := &position{generation: 1}, &position{generation: 2}
+	want := func(rank Rank, at *position, addr string, lookups int) {
+		t.Helper()
+		c, err := p.server(rank, at, find)
+		if err != nil || c.addr != addr || looked != lookups {
+			t.Errorf("server %d: got %s after %d lookups, error %v; want %s after %d", rank, c.addr, looked, err, addr, lookups)
+		}
+	}
+	want(0, first, "s0:1", 1)
+	want(1, first, "s1:1", 2)
+	want(0, first, "s0:1", 2)
+	servers[0] = "s2:1"
+	want(0, second, "s2:1", 3)
+	want(1, second, "s1:1", 4)
+	want(0, second, "s2:1", 4)
+	// Who has the position of before looks anew, and finds the newest.
+	want(0, first, "s2:1", 5)
+	want(0, second, "s2:1", 6)
 }
 
 // A stopped process does not take the scheduler for silent by the call that was under way.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/paragon-train/paragon/internal/store/transport"
 	"github.com/paragon-train/paragon/internal/store/wire"
@@ -16,6 +18,8 @@ type peers struct {
 	life *life
 	// config is how to reach a node of a role.
 	config func(Role) transport.Config
+	// servers is replaced under mu, and read for every request without it.
+	servers atomic.Pointer[servers]
 	// wg has the goroutines that close Clients of former members.
 	wg sync.WaitGroup
 
@@ -26,30 +30,67 @@ type peers struct {
 	callers map[string]*caller
 }
 
-// newPeers returns peers without a Client.
-func newPeers(l *life, config func(Role) transport.Config) *peers {
-	return &peers{life: l, config: config, callers: make(map[string]*caller)}
+// servers are the callers to servers, by rank, that were asked for in one membership: the one in
+// which the node has the position at. Each membership has a position of its own.
+type servers struct {
+	at      *position
+	callers map[Rank]*caller
 }
 
-// to returns the caller to a node of a role, whose address find finds in the membership. find runs
-// under mu, so that keep, which comes after each change of the membership, finds the callers to all
-// earlier members.
-func (p *peers) to(role Role, find func() (addr string, err error)) (*caller, string, error) {
+// newPeers returns peers without a Client.
+func newPeers(l *life, config func(Role) transport.Config) *peers {
+	p := &peers{life: l, config: config, callers: make(map[string]*caller)}
+	p.servers.Store(&servers{})
+	return p
+}
+
+// server returns the caller to the server of a rank, whose address find finds in the membership. at
+// is the node's position in the membership of this moment, or in one before.
+func (p *peers) server(rank Rank, at *position, find func(Rank) (addr string, err error)) (*caller, error) {
+	known := p.servers.Load()
+	if known.at == at && !p.life.ended.Load() {
+		if c := known.callers[rank]; c != nil {
+			return c, nil
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	c, err := p.find(Server, func() (string, error) { return find(rank) })
+	if err != nil {
+		return nil, err
+	}
+	now := &servers{at, map[Rank]*caller{rank: c}}
+	if known = p.servers.Load(); known.at == at {
+		maps.Copy(now.callers, known.callers)
+	}
+	p.servers.Store(now)
+	return c, nil
+}
+
+// worker returns the caller to a worker of this host, whose address find finds in the membership.
+func (p *peers) worker(find func() (addr string, err error)) (*caller, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.find(Worker, find)
+}
+
+// find returns the caller to a node of a role, whose address find finds in the membership. The
+// caller holds mu also while find runs, so that keep, which comes after each change of the
+// membership, finds the callers to all earlier members.
+func (p *peers) find(role Role, find func() (addr string, err error)) (*caller, error) {
 	if err := p.life.over(); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	addr, err := find()
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	c := p.callers[addr]
 	if c == nil {
-		c = &caller{transport.NewClient(addr, p.config(role)), p.life}
+		c = &caller{transport.NewClient(addr, p.config(role)), addr, p.life}
 		p.callers[addr] = c
 	}
-	return c, addr, nil
+	return c, nil
 }
 
 // keep closes the Clients to those that are no longer members: calls to a silent one would wait for
@@ -92,6 +133,7 @@ func (p *peers) close() {
 // ended.
 type caller struct {
 	*transport.Client
+	addr string
 	life *life
 }
 
