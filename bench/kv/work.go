@@ -221,16 +221,18 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 
 // playKey starts a goroutine that pushes one key. The first key's says when its value was there.
 func (p *player) playKey(ctx context.Context, e kvstore.Entry, first bool) {
-	push := func() error { return p.by.Push(ctx, e.Key, e.Grads...) }
-	if p.pull {
-		push = func() error { return p.by.PushPull(ctx, e.Key, e.Grads, e.Outs) }
-	}
 	start := make(chan struct{}, 1)
 	p.start = append(p.start, start)
 	p.ended.Go(func() {
 		for range start {
 			for range p.passes {
-				p.note(push())
+				var err error
+				if p.pull {
+					err = p.by.PushPull(ctx, e.Key, e.Grads, e.Outs)
+				} else {
+					err = p.by.Push(ctx, e.Key, e.Grads...)
+				}
+				p.note(err)
 			}
 			if first {
 				p.first = time.Since(p.begun)
