@@ -61,9 +61,10 @@ class Turn:
     worker was asked to leave, and has left). ``size`` is the number of examples of this worker's
     batch, and ``first`` where it begins in its share of the division; a size of 0: the share is
     used up while others go on. ``division`` counts divisions: with a new one, what was drawn from
-    the old one is void. ``left`` is how many turns the division still has, ``joined`` says that
-    workers joined with it, who need the state, and ``survivor`` is the lowest rank that had the
-    state before."""
+    the old one is void. ``left`` is how many turns the division still has, this one included;
+    ``joined`` says that workers joined with it, who need the state, and ``survivor`` is the lowest
+    rank that had come to it before, -1 if none is left. A turn of kind "epoch" may have ``joined``,
+    too."""
 
     kind: str
     epoch: int = 0

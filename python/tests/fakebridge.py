@@ -206,7 +206,7 @@ class Bridge:
         n, batch, step = m["examples"], m["batch"], 0
         for epoch in range(m["first"], m["epochs"]):
             for first in range(0, n, batch):
-                left = (n - first - 1) // batch
+                left = (n - first - 1) // batch + 1
                 self.turns.append({"kind": "step", "epoch": epoch, "step": first // batch,
                                    "steps": step, "size": min(batch, n - first), "first": first,
                                    "left": left})
