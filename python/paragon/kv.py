@@ -1,0 +1,692 @@
+"""Keys and values on servers, by MXNet's names, for numpy arrays.
+
+::
+
+    import numpy as np
+    from paragon import kv
+
+    store = kv.create("dist_sync")               # a job of launch; alone: of one worker
+    store.init("w", np.ones((2, 3), np.float32)) # every worker; rank 0's value counts
+    store.set_optimizer("sgd", learning_rate=0.1)
+    w = np.empty((2, 3), np.float32)
+    store.pull("w", out=w)
+    store.pushpull("w", gradient, out=w)         # up, and the new value back
+
+A key is a str or an int, all of one store of the same kind. Each call takes one key and its array,
+or a list of keys and a list with an array for each; an array may also be a list of arrays (one for
+each device), which are summed. What workers push to a key is summed over all workers. Without an
+optimizer the sum replaces the value.
+
+========================  =====================================================================
+type of an array          what happens
+========================  =====================================================================
+float32                   taken as it is, with any strides
+float16, bfloat16         converted while it is copied, both ways
+float64, integers, bool,  refused with a UsageError that names the key: servers compute in
+complex, other            float32. Convert by ``a.astype(numpy.float32)``
+========================  =====================================================================
+
+A push returns at once; its error, if any, is raised by a later call. Other calls return when they
+are done, since a numpy array cannot wait for its values when it is read. ``priority`` is accepted
+and does nothing: small keys share messages in any case. Arrays of :meth:`KVStore.gradient` and
+:meth:`KVStore.value` lie in memory that the servers' side reads and writes in place, so that a
+call with them copies nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import numpy as np
+
+from . import _life
+from ._exchange import Entry, Plan
+from ._memory import Region
+from ._store import Declaration, Store
+from .errors import DuplicateInitError, SizeError, UnknownKeyError, UnsupportedError, UsageError
+
+__all__ = ["KVStore", "RowSparseArray", "create", "row_sparse_array"]
+
+Key = Union[str, int]
+
+_TYPES = {
+    "local": "local",
+    "local_update_cpu": "local",
+    "local_allreduce_cpu": "local",
+    "device": "device",
+    "local_allreduce_device": "device",
+    "dist": "dist_sync",
+    "dist_sync": "dist_sync",
+    "dist_sync_device": "dist_sync",
+    "dist_device_sync": "dist_sync",
+    "dist_async": "dist_async",
+    "dist_async_device": "dist_async",
+    "dist_device_async": "dist_async",
+}
+
+_FLOAT32 = np.dtype(np.float32)
+
+# Slots for keys that are initialised one by one come from regions of many: pairs of slots of
+# this capacity, and how many a region has.
+_POOLS = ((4096, 64), (65536, 16))
+
+# _MAX_PLANS is how many lists of keys are kept as plans.
+_MAX_PLANS = 64
+
+# MXNet's other names of optimizers' settings.
+_SETTINGS = {"lr": "learning_rate", "wd": "weight_decay", "rescale_grad": "rescale"}
+
+_ABSENT = {
+    "save_optimizer_states": "the servers have the optimizer's state: save(uri) writes it with the "
+    "values",
+    "load_optimizer_states": "the servers have the optimizer's state: load(uri) restores it with "
+    "the values",
+    "set_updater": "an updater is code of this process: name the servers' optimizer by "
+    "set_optimizer, or apply the pulled sum here",
+    "_set_updater": "name the servers' optimizer by set_optimizer",
+    "send_command_to_servers": "servers take no commands; the program launch has ctl",
+    "_send_command_to_servers": "servers take no commands; the program launch has ctl",
+    "set_barrier_before_exit": "the end of a worker does not wait for others; call barrier()",
+    "num_dead_node": "launch watches the workers; its page and ctl list them",
+}
+
+
+def create(name: str = "local", timeout: float = 300.0) -> "KVStore":
+    """Returns the key-value store of this process.
+
+    ``name`` is MXNet's: "dist_sync" (also "dist", "dist_device_sync") and "dist_async" join the job
+    that launch describes in the environment, "local" and "device" are of this process alone. A
+    process has one store: a second call returns the same one. ``timeout`` is in seconds: a call
+    that waits longer for other workers raises UnavailableError."""
+    kind = _TYPES.get(name)
+    if kind is None:
+        raise UnsupportedError(
+            f"paragon: kv.create: no store {name!r}; there are {', '.join(sorted(_TYPES))}"
+        )
+    store = _life.init(kind, timeout)
+    global _made
+    if _made is None or _made.store is not store:
+        _made = KVStore(store)
+    return _made
+
+
+_made: Optional["KVStore"] = None
+
+
+class RowSparseArray:
+    """Some rows of a table: row i of ``data`` is row ``indices[i]`` of an array of ``shape``.
+
+    ``data`` is (n, …) with the table's row shape, ``indices`` is (n,). Rows that are not named are
+    zero. Indices need not be sorted or unique; in a gradient repeated rows add up."""
+
+    def __init__(self, data: Any, indices: Any, shape: Sequence[int]) -> None:
+        self.shape: Tuple[int, ...] = tuple(int(n) for n in shape)
+        self.data: np.ndarray = np.asarray(data)
+        self.indices: np.ndarray = np.asarray(indices).astype(np.int64, copy=False).reshape(-1)
+        if len(self.shape) < 2:
+            raise SizeError(f"paragon: row_sparse_array: shape {self.shape}: want rows of values")
+        if self.data.shape != (len(self.indices),) + self.shape[1:]:
+            raise SizeError(
+                f"paragon: row_sparse_array: {len(self.indices)} indices of an array of shape "
+                f"{self.shape}, and data of shape {self.data.shape}"
+            )
+        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.shape[0]:
+            raise SizeError(
+                f"paragon: row_sparse_array: rows {self.indices.min()} to {self.indices.max()}, "
+                f"want 0 to {self.shape[0] - 1}"
+            )
+
+    def asnumpy(self) -> np.ndarray:
+        """Returns the whole array, with repeated rows added up."""
+        whole = np.zeros(self.shape, self.data.dtype)
+        np.add.at(whole, self.indices, self.data)
+        return whole
+
+
+def row_sparse_array(rows: Tuple[Any, Any], shape: Sequence[int]) -> RowSparseArray:
+    """Returns a RowSparseArray of (data, indices), as MXNet's function of this name."""
+    data, indices = rows
+    return RowSparseArray(data, indices, shape)
+
+
+class _Dense:
+    """A key whose value is pushed and pulled whole, with its two slots."""
+
+    def __init__(
+        self, name: str, shape: Tuple[int, ...], region: Region, slots: Tuple[int, int]
+    ) -> None:
+        size = int(np.prod(shape, dtype=np.int64))
+        self.name, self.shape, self.size = name, shape, size
+        self.region, self.slots = region, slots
+        self.gradient = region.slot(slots[0])[:size].reshape(shape)
+        self.value = region.slot(slots[1])[:size].reshape(shape)
+        # pushed is the last push that may still read the gradient.
+        self.pushed = 0
+
+
+class _Rows:
+    """A key of rows."""
+
+    def __init__(self, name: str, shape: Tuple[int, ...]) -> None:
+        self.name, self.shape = name, shape
+        self.row_len = int(np.prod(shape[1:], dtype=np.int64))
+
+
+class KVStore:
+    """Keys and values of a job. Made by :func:`create`.
+
+    Several threads may use it for different keys."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        """The store beneath, which has exchanges, plans and what else a job can do."""
+        self.weight: float = 1.0
+        """What gradients are multiplied by, and count for in a mean: the examples of the batch in
+        an elastic job (:func:`paragon.elastic.batches` sets it)."""
+        self.examples: int = 0
+        """How many examples the contributions of this step count for."""
+        self._keys: Dict[str, Union[_Dense, _Rows]] = {}
+        self._kind: Optional[type] = None
+        self._plans: Dict[Tuple[str, ...], Plan] = {}
+        self._free: Dict[int, List[Tuple[Region, Tuple[int, int]]]] = {}
+        self._rows: Optional[Region] = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ABSENT:
+            raise UnsupportedError(f"paragon: kv: there is no {name}: {_ABSENT[name]}")
+        raise AttributeError(f"paragon: kv: a KVStore has no {name!r}")
+
+    def __repr__(self) -> str:
+        return f"<paragon.kv.KVStore of {self.store!r}, {len(self._keys)} keys>"
+
+    # ---- facts
+
+    @property
+    def type(self) -> str:
+        """The kind of store, such as "dist_sync"."""
+        return self.store.type
+
+    @property
+    def rank(self) -> int:
+        """This worker's number, from 0."""
+        return self.store.rank
+
+    @property
+    def num_workers(self) -> int:
+        """The number of workers of the job."""
+        return self.store.num_workers
+
+    @staticmethod
+    def is_capable(capability: str) -> bool:
+        """Whether the store has what MXNet calls a capability: it has "optimizer"."""
+        return capability.lower() == "optimizer"
+
+    # ---- values
+
+    def init(self, key: Union[Key, Sequence[Key]], value: Any) -> None:
+        """Gives keys their first values. Every worker calls it; rank 0's values count.
+
+        A RowSparseArray makes a key of rows, for row_sparse_pull. A second init of a key is a
+        DuplicateInitError. A call with a list is one exchange with the servers."""
+        dense: List[Tuple[str, np.ndarray]] = []
+        rows: List[Tuple[str, RowSparseArray]] = []
+        for name, values in self._pairs("init", key, value):
+            if name in self._keys or any(name == n for n, _ in dense):
+                raise DuplicateInitError(
+                    f"paragon: kv: init key {name}: initialised before", key=name
+                )
+            if isinstance(values[0], RowSparseArray):
+                rows.append((name, values[0]))
+            else:
+                dense.append((name, self._array("init", name, values[0])))
+        self._init_dense(dense)
+        for name, table in rows:
+            self._init_rows(name, table)
+
+    def push(self, key: Union[Key, Sequence[Key]], value: Any, priority: int = 0) -> None:
+        """Adds this worker's gradients to the keys' open rounds, and returns at once.
+
+        The arrays may be changed after it. A key whose last push is still under way is waited for
+        first."""
+        dense = []
+        for name, values in self._pairs("push", key, value):
+            found = self._find("push", name)
+            if isinstance(found, _Rows):
+                self._push_rows(found, values)
+            else:
+                self._take("push", found, values)
+                dense.append(found)
+        if dense:
+            plan = self._plan(dense)
+            number = plan.exchange(weight=self.weight, examples=self.examples, push_only=True)
+            for d in dense:
+                d.pushed = number
+
+    def pull(
+        self,
+        key: Union[Key, Sequence[Key]],
+        out: Any = None,
+        priority: int = 0,
+        ignore_sparse: bool = True,
+    ) -> Any:
+        """Copies values into ``out``, with this worker's last push in them.
+
+        ``out`` is an array for each key, or a list of arrays that all get the value. Without it the
+        values are returned as new arrays. A key of rows is passed over, as in MXNet, or refused
+        with ``ignore_sparse=False``."""
+        keys = self._names(key)
+        outs = self._outs("pull", key, out)
+        dense = []
+        for name in keys:
+            found = self._find("pull", name)
+            if isinstance(found, _Dense):
+                self._settle(found)
+                dense.append(found)
+            elif not ignore_sparse or out is None:
+                raise UnsupportedError(
+                    f"paragon: kv: pull key {name}: it is a key of rows: use row_sparse_pull",
+                    key=name,
+                )
+        self.store.pull([(d.name, d.region, d.slots[1]) for d in dense])
+        return self._give("pull", key, keys, dense, outs)
+
+    def pushpull(
+        self, key: Union[Key, Sequence[Key]], value: Any, out: Any = None, priority: int = 0
+    ) -> Any:
+        """Is push and pull in one trip: returns when all workers' gradients have counted.
+
+        Without ``out`` the values are returned as new arrays."""
+        keys = self._names(key)
+        outs = self._outs("pushpull", key, out)
+        dense = []
+        for name, values in self._pairs("pushpull", key, value):
+            found = self._keys.get(name)
+            if not isinstance(found, _Dense):
+                found = self._dense("pushpull", name)
+            self._take("pushpull", found, values)
+            dense.append(found)
+        number = self._plan(dense).exchange(
+            weight=self.weight, examples=self.examples, answer=True
+        )
+        self.store.wait(number)
+        return self._give("pushpull", key, keys, dense, outs)
+
+    def broadcast(
+        self, key: Union[Key, Sequence[Key]], value: Any, out: Any = None, priority: int = 0
+    ) -> Any:
+        """Is init and pull: every ``out`` gets rank 0's value."""
+        self.init(key, value)
+        return self.pull(key, out, priority)
+
+    def gradient(self, key: Key) -> np.ndarray:
+        """Returns the array of the key's shape whose values a push of it sends without a copy.
+
+        ``kv.pushpull(key, kv.gradient(key), out=kv.value(key))`` copies nothing. It belongs to a
+        push until the next call of pull or pushpull for the key returns."""
+        return self._dense("gradient", self._names(key)[0]).gradient
+
+    def value(self, key: Key) -> np.ndarray:
+        """Returns the array of the key's shape into which values come without a copy."""
+        return self._dense("value", self._names(key)[0]).value
+
+    def row_sparse_pull(
+        self,
+        key: Union[Key, Sequence[Key]],
+        out: Any = None,
+        priority: int = 0,
+        row_ids: Any = None,
+    ) -> Any:
+        """Pulls the rows ``row_ids`` of a key of rows; they may be unsorted and repeated.
+
+        ``out`` is a float32 array of the key's shape, whose other rows become zero, or a
+        RowSparseArray, which gets the rows, sorted and each once. Without it a RowSparseArray is
+        returned. For a list of keys ``out`` and ``row_ids`` are lists, too."""
+        if row_ids is None:
+            raise UsageError("paragon: kv: row_sparse_pull: want row_ids, the rows to pull")
+        if isinstance(key, (list, tuple)):
+            outs = [None] * len(key) if out is None else out
+            if len(outs) != len(key) or len(row_ids) != len(key):
+                raise UsageError(
+                    f"paragon: kv: row_sparse_pull: {len(key)} keys, {len(outs)} outs and "
+                    f"{len(row_ids)} lists of rows"
+                )
+            return [self._pull_rows(self._names(k)[0], o, r) for k, o, r in zip(key, outs, row_ids)]
+        return self._pull_rows(self._names(key)[0], out, row_ids)
+
+    # ---- the job
+
+    def set_optimizer(self, optimizer: Union[str, Mapping[str, Any]], **settings: Any) -> None:
+        """Makes the servers apply an optimizer to the sums. Every worker calls it alike.
+
+        ``optimizer`` is a name with settings, as in ``set_optimizer("sgd", learning_rate=0.1,
+        momentum=0.9)``, or a dict with "name" and settings. The names are sgd, nag, adam, adamw,
+        adagrad, rmsprop, ftrl, lars and lamb. MXNet's ``wd`` and ``rescale_grad`` may stand for
+        ``weight_decay`` and ``rescale``; ``reduction="mean"`` divides the sum by the sum of the
+        workers' weights."""
+        if isinstance(optimizer, str):
+            config: Dict[str, Any] = {"name": optimizer}
+        elif isinstance(optimizer, Mapping):
+            config = dict(optimizer)
+        else:
+            raise UsageError(
+                f"paragon: kv: set_optimizer: got a {type(optimizer).__name__}, want a name with "
+                "settings or a dict: the servers run no Python code"
+            )
+        config.update(settings)
+        self.store.set_optimizer({_SETTINGS.get(k, k): v for k, v in config.items()})
+
+    def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
+        """Compresses pushes: {"type": "2bit", "threshold": 0.5}, "1bit", "topk", "fp16", "bf16"."""
+        self.store.set_compression(compression_params)
+
+    def barrier(self) -> None:
+        """Returns when every worker has called it."""
+        self.store.barrier()
+
+    _barrier = barrier
+
+    def wait(self) -> None:
+        """Returns when all pushes have counted; raises the first error of theirs."""
+        for d in list(self._keys.values()):
+            if isinstance(d, _Dense):
+                self._settle(d)
+
+    def save(self, uri: str) -> None:
+        """Writes values and the servers' optimizer state into one safetensors file.
+
+        One worker's call is enough."""
+        self.wait()
+        self.store.save(uri)
+
+    def load(self, uri: str) -> None:
+        """Restores what save wrote. Every worker calls it, before or after init."""
+        self.wait()
+        self.store.load(uri)
+
+    def close(self) -> None:
+        """Leaves the job in order, when all pushes have counted."""
+        if not self.store.closed:
+            self.wait()
+        self.store.close()
+
+    # ---- keys
+
+    def _names(self, key: Union[Key, Sequence[Key]]) -> List[str]:
+        keys = key if isinstance(key, (list, tuple)) else [key]
+        for k in keys:
+            kind = int if isinstance(k, (int, np.integer)) and not isinstance(k, bool) else type(k)
+            if kind not in (str, int):
+                raise UsageError(f"paragon: kv: key {k!r} is a {kind.__name__}, want str or int")
+            if self._kind is None:
+                self._kind = kind
+            if kind is not self._kind:
+                raise UsageError(
+                    f"paragon: kv: key {k!r} is of type {kind.__name__}, and earlier keys of type "
+                    f"{self._kind.__name__}; use one type in a store"
+                )
+        return [str(k) for k in keys]
+
+    def _pairs(
+        self, verb: str, key: Union[Key, Sequence[Key]], value: Any
+    ) -> List[Tuple[str, List[Any]]]:
+        """Returns each key with the list of its arrays."""
+        names = self._names(key)
+        if not isinstance(key, (list, tuple)):
+            value = [value]
+        elif not isinstance(value, (list, tuple)) or len(value) != len(names):
+            got = len(value) if isinstance(value, (list, tuple)) else "no list"
+            raise UsageError(
+                f"paragon: kv: {verb}: got {len(names)} keys and {got} of values, want one for each"
+            )
+        if len(set(names)) != len(names):
+            raise UsageError(f"paragon: kv: {verb}: a key is named twice in {names}")
+        pairs = []
+        for name, values in zip(names, value):
+            values = list(values) if isinstance(values, (list, tuple)) else [values]
+            if not values:
+                raise UsageError(f"paragon: kv: {verb} key {name}: got no array", key=name)
+            pairs.append((name, values))
+        return pairs
+
+    def _find(self, verb: str, name: str) -> Union[_Dense, _Rows]:
+        found = self._keys.get(name)
+        if found is None:
+            raise UnknownKeyError(
+                f"paragon: kv: {verb} key {name}: unknown key; init it first", key=name
+            )
+        return found
+
+    def _dense(self, verb: str, name: str) -> _Dense:
+        found = self._find(verb, name)
+        if isinstance(found, _Rows):
+            raise UnsupportedError(
+                f"paragon: kv: {verb} key {name}: it is a key of rows: use push and "
+                "row_sparse_pull",
+                key=name,
+            )
+        return found
+
+    # ---- dense values
+
+    def _init_dense(self, pairs: List[Tuple[str, np.ndarray]]) -> None:
+        if not pairs:
+            return
+        declarations, keys = [], []
+        for (name, value), (region, slots) in zip(pairs, self._slots([v for _, v in pairs])):
+            k = _Dense(name, value.shape, region, slots)
+            np.copyto(k.value, value, casting="same_kind")
+            shape = k.shape or None
+            declarations.append(Declaration(name, region, slots[1], k.size, "dense", shape))
+            keys.append(k)
+        self.store.init(declarations)
+        self._keys.update({k.name: k for k in keys})
+
+    def _slots(self, values: List[np.ndarray]) -> List[Tuple[Region, Tuple[int, int]]]:
+        """Returns a region and two slots for each value."""
+        if len(values) == 1:
+            return [self._pooled(values[0].size)]
+        found: List[Tuple[Region, Tuple[int, int]]] = []
+        for at in range(0, len(values), 2048):
+            sizes = [max(1, v.size) for v in values[at : at + 2048]]
+            region = self.store.memory(sizes + sizes)
+            found += [(region, (i, len(sizes) + i)) for i in range(len(sizes))]
+        return found
+
+    def _pooled(self, size: int) -> Tuple[Region, Tuple[int, int]]:
+        for capacity, count in _POOLS:
+            if size > capacity:
+                continue
+            free = self._free.setdefault(capacity, [])
+            if not free:
+                region = self.store.memory([capacity] * (2 * count))
+                free += [(region, (i, count + i)) for i in reversed(range(count))]
+            return free.pop()
+        return self.store.memory([size, size]), (0, 1)
+
+    def _plan(self, keys: List[_Dense]) -> Plan:
+        names = tuple([d.name for d in keys])
+        plan = self._plans.get(names)
+        if plan is None:
+            if len(self._plans) >= _MAX_PLANS:
+                self.wait()
+                self._plans.pop(next(iter(self._plans))).drop()
+            entries = [Entry(d.name, d.region, d.slots[0], d.slots[1]) for d in keys]
+            plan = self._plans[names] = self.store.plan(entries)
+        return plan
+
+    def _settle(self, d: _Dense) -> None:
+        """Waits for the key's last push."""
+        if d.pushed:
+            number, d.pushed = d.pushed, 0
+            self.store.wait(number)
+
+    def _take(self, verb: str, d: _Dense, values: List[Any]) -> None:
+        """Copies gradients into the key's slot, summed and weighted."""
+        if d.pushed:
+            self._settle(d)
+        slot, weight = d.gradient, self.weight
+        first = values[0]
+        if first is not slot:
+            first = self._array(verb, d.name, first)
+            if first.shape != d.shape:
+                raise self._misfit(verb, d, first)
+            np.copyto(slot, first, casting="same_kind")
+        for further in values[1:]:
+            further = self._array(verb, d.name, further)
+            if further.shape != d.shape:
+                raise self._misfit(verb, d, further)
+            slot += further
+        if weight != 1:
+            # A worker without examples contributes zeros, also where its gradient is not finite.
+            np.multiply(slot, weight, out=slot) if weight else slot.fill(0)
+
+    def _give(
+        self,
+        verb: str,
+        key: Any,
+        names: List[str],
+        dense: List[_Dense],
+        outs: Optional[List[List[Any]]],
+    ) -> Any:
+        """Copies values out of the slots."""
+        if outs is None:
+            copies = [d.value.copy() for d in dense]
+            return copies if isinstance(key, (list, tuple)) else copies[0]
+        by_name = dict(zip(names, outs)) if len(dense) != len(outs) else None
+        for i, d in enumerate(dense):
+            for out in outs[i] if by_name is None else by_name[d.name]:
+                if out is d.value:
+                    continue
+                if out.shape != d.shape:
+                    raise self._misfit(verb, d, out)
+                np.copyto(out, d.value, casting="same_kind")
+        return None
+
+    def _outs(self, verb: str, key: Any, out: Any) -> Optional[List[List[Any]]]:
+        """Returns the arrays for each key; None: new ones are wanted."""
+        if out is None:
+            return None
+        outs = [o for _, o in self._pairs(verb, key, out)]
+        for values, name in zip(outs, self._names(key)):
+            for a in values:
+                if not isinstance(a, np.ndarray):
+                    raise UsageError(
+                        f"paragon: kv: {verb} key {name}: out is a {type(a).__name__}, want a "
+                        "numpy array",
+                        key=name,
+                    )
+                if a.dtype is not _FLOAT32:
+                    self._array(verb, name, a)
+        return outs
+
+    def _array(self, verb: str, name: str, value: Any) -> np.ndarray:
+        """Returns the value as an array of a type that can be sent."""
+        a = value if type(value) is np.ndarray else np.asarray(value)
+        kind = a.dtype
+        if kind is _FLOAT32 or kind == _FLOAT32 or kind == np.float16 or kind.name == "bfloat16":
+            return a
+        raise UsageError(
+            f"paragon: kv: {verb} key {name}: an array of {kind.name}, want float32, float16 or "
+            "bfloat16: servers compute in float32; convert it by a.astype(numpy.float32)",
+            key=name,
+            worker=self.store.rank,
+        )
+
+    def _misfit(self, verb: str, d: _Dense, a: np.ndarray) -> SizeError:
+        return SizeError(
+            f"paragon: kv: {verb} key {d.name}: an array of shape {a.shape}, and the key has "
+            f"{d.shape}",
+            key=d.name,
+            worker=self.store.rank,
+        )
+
+    # ---- rows
+
+    def _init_rows(self, name: str, value: RowSparseArray) -> None:
+        whole = self._array("init", name, value.asnumpy())
+        region = self.store.memory([whole.size])
+        np.copyto(region.slot(0), whole.reshape(-1), casting="same_kind")
+        k = _Rows(name, value.shape)
+        declaration = Declaration(
+            name, region, 0, whole.size, "rows", value.shape, value.shape[0], k.row_len
+        )
+        self.store.init([declaration])
+        region.free()
+        self._keys[name] = k
+
+    def _row_memory(self, ids: np.ndarray, k: _Rows) -> Region:
+        """Returns a region with slots for ids and their rows, the ids written."""
+        want = [max(2, 2 * len(ids)), max(1, len(ids) * k.row_len)]
+        region = self._rows
+        if region is None or any(n > have for n, have in zip(want, region.lengths)):
+            if region is not None:
+                region.free()
+            have = region.lengths if region is not None else [0, 0]
+            region = self._rows = self.store.memory([max(n, 2 * h) for n, h in zip(want, have)])
+        region.raw(0, np.int64)[: len(ids)] = ids
+        return region
+
+    def _push_rows(self, k: _Rows, values: List[Any]) -> None:
+        for v in values:
+            if not isinstance(v, RowSparseArray) or v.shape != k.shape:
+                shape = getattr(v, "shape", None)
+                raise SizeError(
+                    f"paragon: kv: push key {k.name}: a {type(v).__name__} of shape {shape}, want "
+                    f"a RowSparseArray of shape {k.shape}",
+                    key=k.name,
+                )
+        ids = np.concatenate([v.indices for v in values])
+        rows = np.concatenate([self._array("push", k.name, v.data) for v in values])
+        region = self._row_memory(ids, k)
+        slot = region.slot(1)[: len(ids) * k.row_len]
+        np.multiply(rows.reshape(-1), np.float32(self.weight), out=slot, casting="same_kind")
+        self.store.request(
+            "push_rows",
+            key=k.name,
+            region=region.id,
+            ids=0,
+            n=len(ids),
+            values=1,
+            weight=self.weight,
+        )
+
+    def _pull_rows(self, name: str, out: Any, row_ids: Any) -> Any:
+        k = self._find("row_sparse_pull", name)
+        if isinstance(k, _Dense):
+            raise UnsupportedError(
+                f"paragon: kv: row_sparse_pull key {name}: it is no key of rows: use pull, or init "
+                "it with a row_sparse_array",
+                key=name,
+            )
+        ids = np.unique(np.asarray(row_ids).astype(np.int64).reshape(-1))
+        if len(ids) and not 0 <= ids[0] <= ids[-1] < k.shape[0]:
+            raise SizeError(
+                f"paragon: kv: row_sparse_pull key {name}: rows {ids[0]} to {ids[-1]}, want 0 to "
+                f"{k.shape[0] - 1}",
+                key=name,
+            )
+        rows = np.empty((len(ids),) + k.shape[1:], np.float32)
+        if len(ids):
+            region = self._row_memory(ids, k)
+            self.store.request(
+                "pull_rows", key=name, region=region.id, ids=0, n=len(ids), values=1
+            )
+            rows.reshape(-1)[:] = region.slot(1)[: rows.size]
+        return _give_rows(k, out, ids, rows)
+
+
+def _give_rows(k: _Rows, out: Any, ids: np.ndarray, rows: np.ndarray) -> Any:
+    if out is None:
+        return RowSparseArray(rows, ids, k.shape)
+    if getattr(out, "shape", None) != k.shape:
+        raise SizeError(
+            f"paragon: kv: row_sparse_pull key {k.name}: out has shape "
+            f"{getattr(out, 'shape', None)}, and the key {k.shape}",
+            key=k.name,
+        )
+    if isinstance(out, RowSparseArray):
+        out.data, out.indices = rows, ids
+    else:
+        out[...] = 0
+        out[ids] = rows
+    return None
