@@ -70,8 +70,8 @@ _FLOAT32 = np.dtype(np.float32)
 # this capacity, and how many a region has.
 _POOLS = ((4096, 64), (65536, 16))
 
-# _MAX_PLANS is how many lists of keys are kept as plans.
-_MAX_PLANS = 64
+# _MAX_GROUPS is how many lists of keys are kept, each with its plan.
+_MAX_GROUPS = 64
 
 # MXNet's other names of optimizers' settings.
 _SETTINGS = {"lr": "learning_rate", "wd": "weight_decay", "rescale_grad": "rescale"}
@@ -172,6 +172,17 @@ class _Rows:
         self.row_len = int(np.prod(shape[1:], dtype=np.int64))
 
 
+class _Group:
+    """The keys of a call, which is likely to be made again."""
+
+    def __init__(self, key: Any, names: List[str], keys: List[Union[_Dense, _Rows]]) -> None:
+        self.single = not isinstance(key, (list, tuple))
+        self.names, self.keys = names, keys
+        self.dense = [k for k in keys if isinstance(k, _Dense)]
+        # plan has the dense keys in order; None: not made yet.
+        self.plan: Optional[Plan] = None
+
+
 class KVStore:
     """Keys and values of a job. Made by :func:`create`.
 
@@ -187,7 +198,7 @@ class KVStore:
         """How many examples the contributions of this step count for."""
         self._keys: Dict[str, Union[_Dense, _Rows]] = {}
         self._kind: Optional[type] = None
-        self._plans: Dict[Tuple[str, ...], Plan] = {}
+        self._groups: Dict[Any, _Group] = {}
         self._free: Dict[int, List[Tuple[Region, Tuple[int, int]]]] = {}
         self._rows: Optional[Region] = None
 
@@ -230,15 +241,18 @@ class KVStore:
         DuplicateInitError. A call with a list is one exchange with the servers."""
         dense: List[Tuple[str, np.ndarray]] = []
         rows: List[Tuple[str, RowSparseArray]] = []
-        for name, values in self._pairs("init", key, value):
-            if name in self._keys or any(name == n for n, _ in dense):
+        names = self._names(key)
+        self._distinct("init", names)
+        for name, v in zip(names, self._listed("init", _Group(key, names, []), value)):
+            if name in self._keys:
                 raise DuplicateInitError(
                     f"paragon: kv: init key {name}: initialised before", key=name
                 )
-            if isinstance(values[0], RowSparseArray):
-                rows.append((name, values[0]))
+            first = self._arrays("init", name, v)[0]
+            if isinstance(first, RowSparseArray):
+                rows.append((name, first))
             else:
-                dense.append((name, self._array("init", name, values[0])))
+                dense.append((name, self._array("init", name, first)))
         self._init_dense(dense)
         for name, table in rows:
             self._init_rows(name, table)
@@ -248,18 +262,16 @@ class KVStore:
 
         The arrays may be changed after it. A key whose last push is still under way is waited for
         first."""
-        dense = []
-        for name, values in self._pairs("push", key, value):
-            found = self._find("push", name)
-            if isinstance(found, _Rows):
-                self._push_rows(found, values)
+        group = self._group("push", key)
+        for k, v in zip(group.keys, self._listed("push", group, value)):
+            if isinstance(k, _Rows):
+                self._push_rows(k, v)
             else:
-                self._take("push", found, values)
-                dense.append(found)
-        if dense:
-            plan = self._plan(dense)
+                self._take("push", k, v)
+        if group.dense:
+            plan = self._plan(group)
             number = plan.exchange(weight=self.weight, examples=self.examples, push_only=True)
-            for d in dense:
+            for d in group.dense:
                 d.pushed = number
 
     def pull(
@@ -274,21 +286,14 @@ class KVStore:
         ``out`` is an array for each key, or a list of arrays that all get the value. Without it the
         values are returned as new arrays. A key of rows is passed over, as in MXNet, or refused
         with ``ignore_sparse=False``."""
-        keys = self._names(key)
-        outs = self._outs("pull", key, out)
-        dense = []
-        for name in keys:
-            found = self._find("pull", name)
-            if isinstance(found, _Dense):
-                self._settle(found)
-                dense.append(found)
-            elif not ignore_sparse or out is None:
-                raise UnsupportedError(
-                    f"paragon: kv: pull key {name}: it is a key of rows: use row_sparse_pull",
-                    key=name,
-                )
-        self.store.pull([(d.name, d.region, d.slots[1]) for d in dense])
-        return self._give("pull", key, keys, dense, outs)
+        group = self._group("pull", key)
+        if len(group.dense) < len(group.keys) and (out is None or not ignore_sparse):
+            self._refuse_rows("pull", group)
+        outs = self._outs("pull", group, out)
+        for d in group.dense:
+            self._settle(d)
+        self.store.pull([(d.name, d.region, d.slots[1]) for d in group.dense])
+        return self._give(group, outs)
 
     def pushpull(
         self, key: Union[Key, Sequence[Key]], value: Any, out: Any = None, priority: int = 0
@@ -296,20 +301,17 @@ class KVStore:
         """Is push and pull in one trip: returns when all workers' gradients have counted.
 
         Without ``out`` the values are returned as new arrays."""
-        keys = self._names(key)
-        outs = self._outs("pushpull", key, out)
-        dense = []
-        for name, values in self._pairs("pushpull", key, value):
-            found = self._keys.get(name)
-            if not isinstance(found, _Dense):
-                found = self._dense("pushpull", name)
-            self._take("pushpull", found, values)
-            dense.append(found)
-        number = self._plan(dense).exchange(
-            weight=self.weight, examples=self.examples, answer=True
-        )
+        group = self._group("pushpull", key)
+        if len(group.dense) < len(group.keys):
+            self._refuse_rows("pushpull", group)
+        outs = self._outs("pushpull", group, out)
+        plain = self.weight == 1
+        for d, v in zip(group.dense, self._listed("pushpull", group, value)):
+            if v is not d.gradient or d.pushed or not plain:
+                self._take("pushpull", d, v)
+        number = self._plan(group).exchange(0, None, self.weight, self.examples, True)
         self.store.wait(number)
-        return self._give("pushpull", key, keys, dense, outs)
+        return self._give(group, outs)
 
     def broadcast(
         self, key: Union[Key, Sequence[Key]], value: Any, out: Any = None, priority: int = 0
@@ -426,27 +428,48 @@ class KVStore:
                 )
         return [str(k) for k in keys]
 
-    def _pairs(
-        self, verb: str, key: Union[Key, Sequence[Key]], value: Any
-    ) -> List[Tuple[str, List[Any]]]:
-        """Returns each key with the list of its arrays."""
+    def _group(self, verb: str, key: Union[Key, Sequence[Key]]) -> _Group:
+        """Returns the keys of a call, all of which are initialised."""
+        index = tuple(key) if isinstance(key, (list, tuple)) else key
+        group = self._groups.get(index)
+        if group is not None:
+            return group
         names = self._names(key)
-        if not isinstance(key, (list, tuple)):
-            value = [value]
-        elif not isinstance(value, (list, tuple)) or len(value) != len(names):
-            got = len(value) if isinstance(value, (list, tuple)) else "no list"
-            raise UsageError(
-                f"paragon: kv: {verb}: got {len(names)} keys and {got} of values, want one for each"
-            )
+        self._distinct(verb, names)
+        group = _Group(key, names, [self._find(verb, n) for n in names])
+        if len(self._groups) >= _MAX_GROUPS:
+            self.wait()
+            old = self._groups.pop(next(iter(self._groups)))
+            if old.plan is not None:
+                old.plan.drop()
+        self._groups[index] = group
+        return group
+
+    @staticmethod
+    def _distinct(verb: str, names: List[str]) -> None:
         if len(set(names)) != len(names):
             raise UsageError(f"paragon: kv: {verb}: a key is named twice in {names}")
-        pairs = []
-        for name, values in zip(names, value):
-            values = list(values) if isinstance(values, (list, tuple)) else [values]
-            if not values:
-                raise UsageError(f"paragon: kv: {verb} key {name}: got no array", key=name)
-            pairs.append((name, values))
-        return pairs
+
+    @staticmethod
+    def _listed(verb: str, group: _Group, value: Any) -> Sequence[Any]:
+        """Returns what a call has for each of its keys."""
+        if group.single:
+            return [value]
+        if not isinstance(value, (list, tuple)) or len(value) != len(group.names):
+            got = len(value) if isinstance(value, (list, tuple)) else "no list"
+            raise UsageError(
+                f"paragon: kv: {verb}: got {len(group.names)} keys and {got} of values, want one "
+                "for each"
+            )
+        return value
+
+    @staticmethod
+    def _arrays(verb: str, name: str, value: Any) -> Sequence[Any]:
+        """Returns the arrays that a call has for one key, one for each device."""
+        values = value if isinstance(value, (list, tuple)) else [value]
+        if not values:
+            raise UsageError(f"paragon: kv: {verb} key {name}: got no array", key=name)
+        return values
 
     def _find(self, verb: str, name: str) -> Union[_Dense, _Rows]:
         found = self._keys.get(name)
@@ -459,12 +482,20 @@ class KVStore:
     def _dense(self, verb: str, name: str) -> _Dense:
         found = self._find(verb, name)
         if isinstance(found, _Rows):
-            raise UnsupportedError(
-                f"paragon: kv: {verb} key {name}: it is a key of rows: use push and "
-                "row_sparse_pull",
-                key=name,
-            )
+            raise self._rows_refused(verb, name)
         return found
+
+    def _refuse_rows(self, verb: str, group: _Group) -> None:
+        for k in group.keys:
+            if isinstance(k, _Rows):
+                raise self._rows_refused(verb, k.name)
+
+    @staticmethod
+    def _rows_refused(verb: str, name: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"paragon: kv: {verb} key {name}: it is a key of rows: use push and row_sparse_pull",
+            key=name,
+        )
 
     # ---- dense values
 
@@ -503,16 +534,11 @@ class KVStore:
             return free.pop()
         return self.store.memory([size, size]), (0, 1)
 
-    def _plan(self, keys: List[_Dense]) -> Plan:
-        names = tuple([d.name for d in keys])
-        plan = self._plans.get(names)
-        if plan is None:
-            if len(self._plans) >= _MAX_PLANS:
-                self.wait()
-                self._plans.pop(next(iter(self._plans))).drop()
-            entries = [Entry(d.name, d.region, d.slots[0], d.slots[1]) for d in keys]
-            plan = self._plans[names] = self.store.plan(entries)
-        return plan
+    def _plan(self, group: _Group) -> Plan:
+        if group.plan is None:
+            entries = [Entry(d.name, d.region, d.slots[0], d.slots[1]) for d in group.dense]
+            group.plan = self.store.plan(entries)
+        return group.plan
 
     def _settle(self, d: _Dense) -> None:
         """Waits for the key's last push."""
@@ -520,64 +546,64 @@ class KVStore:
             number, d.pushed = d.pushed, 0
             self.store.wait(number)
 
-    def _take(self, verb: str, d: _Dense, values: List[Any]) -> None:
+    def _take(self, verb: str, d: _Dense, value: Any) -> None:
         """Copies gradients into the key's slot, summed and weighted."""
         if d.pushed:
             self._settle(d)
         slot, weight = d.gradient, self.weight
-        first = values[0]
-        if first is not slot:
-            first = self._array(verb, d.name, first)
-            if first.shape != d.shape:
-                raise self._misfit(verb, d, first)
-            np.copyto(slot, first, casting="same_kind")
+        values = self._arrays(verb, d.name, value)
+        if values[0] is not slot:
+            np.copyto(slot, self._fitting(verb, d, values[0]), casting="same_kind")
         for further in values[1:]:
-            further = self._array(verb, d.name, further)
-            if further.shape != d.shape:
-                raise self._misfit(verb, d, further)
-            slot += further
-        if weight != 1:
+            slot += self._fitting(verb, d, further)
+        if weight == 0:
             # A worker without examples contributes zeros, also where its gradient is not finite.
-            np.multiply(slot, weight, out=slot) if weight else slot.fill(0)
+            slot.fill(0)
+        elif weight != 1:
+            slot *= np.float32(weight)
 
-    def _give(
-        self,
-        verb: str,
-        key: Any,
-        names: List[str],
-        dense: List[_Dense],
-        outs: Optional[List[List[Any]]],
-    ) -> Any:
-        """Copies values out of the slots."""
-        if outs is None:
-            copies = [d.value.copy() for d in dense]
-            return copies if isinstance(key, (list, tuple)) else copies[0]
-        by_name = dict(zip(names, outs)) if len(dense) != len(outs) else None
-        for i, d in enumerate(dense):
-            for out in outs[i] if by_name is None else by_name[d.name]:
-                if out is d.value:
-                    continue
-                if out.shape != d.shape:
-                    raise self._misfit(verb, d, out)
-                np.copyto(out, d.value, casting="same_kind")
-        return None
+    def _fitting(self, verb: str, d: _Dense, value: Any) -> np.ndarray:
+        """Returns the value as an array of the key's shape."""
+        a = self._array(verb, d.name, value)
+        if a.shape != d.shape:
+            raise SizeError(
+                f"paragon: kv: {verb} key {d.name}: an array of shape {a.shape}, and the key has "
+                f"{d.shape}",
+                key=d.name,
+                worker=self.store.rank,
+            )
+        return a
 
-    def _outs(self, verb: str, key: Any, out: Any) -> Optional[List[List[Any]]]:
-        """Returns the arrays for each key; None: new ones are wanted."""
+    def _outs(self, verb: str, group: _Group, out: Any) -> Optional[Sequence[Any]]:
+        """Checks the arrays for each key; None: new ones are wanted."""
         if out is None:
             return None
-        outs = [o for _, o in self._pairs(verb, key, out)]
-        for values, name in zip(outs, self._names(key)):
-            for a in values:
+        outs = self._listed(verb, group, out)
+        for k, o in zip(group.keys, outs):
+            if isinstance(k, _Rows) or o is k.value:
+                continue
+            for a in self._arrays(verb, k.name, o):
                 if not isinstance(a, np.ndarray):
                     raise UsageError(
-                        f"paragon: kv: {verb} key {name}: out is a {type(a).__name__}, want a "
+                        f"paragon: kv: {verb} key {k.name}: out is a {type(a).__name__}, want a "
                         "numpy array",
-                        key=name,
+                        key=k.name,
                     )
-                if a.dtype is not _FLOAT32:
-                    self._array(verb, name, a)
+                self._fitting(verb, k, a)
         return outs
+
+    @staticmethod
+    def _give(group: _Group, outs: Optional[Sequence[Any]]) -> Any:
+        """Copies values out of the slots."""
+        if outs is None:
+            copies = [d.value.copy() for d in group.dense]
+            return copies[0] if group.single else copies
+        for k, out in zip(group.keys, outs):
+            if isinstance(k, _Rows) or out is k.value:
+                continue
+            for a in out if isinstance(out, (list, tuple)) else (out,):
+                np.copyto(a, k.value, casting="same_kind")
+        return None
 
     def _array(self, verb: str, name: str, value: Any) -> np.ndarray:
         """Returns the value as an array of a type that can be sent."""
@@ -589,14 +615,6 @@ class KVStore:
             f"paragon: kv: {verb} key {name}: an array of {kind.name}, want float32, float16 or "
             "bfloat16: servers compute in float32; convert it by a.astype(numpy.float32)",
             key=name,
-            worker=self.store.rank,
-        )
-
-    def _misfit(self, verb: str, d: _Dense, a: np.ndarray) -> SizeError:
-        return SizeError(
-            f"paragon: kv: {verb} key {d.name}: an array of shape {a.shape}, and the key has "
-            f"{d.shape}",
-            key=d.name,
             worker=self.store.rank,
         )
 
@@ -626,7 +644,8 @@ class KVStore:
         region.raw(0, np.int64)[: len(ids)] = ids
         return region
 
-    def _push_rows(self, k: _Rows, values: List[Any]) -> None:
+    def _push_rows(self, k: _Rows, value: Any) -> None:
+        values = self._arrays("push", k.name, value)
         for v in values:
             if not isinstance(v, RowSparseArray) or v.shape != k.shape:
                 shape = getattr(v, "shape", None)
