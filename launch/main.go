@@ -15,8 +15,8 @@
 // `launch k8s` the manifests of a job for Kubernetes, `launch slurm` batch scripts. `launch data`
 // packs, checks and shows data sets of images. Three subcommands are for launch's own use: `launch
 // agent` supervises the processes of one host (package internal/hosts/agent), `launch role` is a
-// server or a scheduler, as DMLC_ROLE says, `launch slot` runs a worker of an elastic trial
-// (package tune/slot).
+// server or a scheduler, as DMLC_ROLE says, and `launch role bridge` a Python process's part in a
+// job, `launch slot` runs a worker of an elastic trial (package tune/slot).
 package main
 
 import (
@@ -90,7 +90,7 @@ var subcommands = map[string]subcommand{
 	"data":  withoutLog(data.Run),
 	"image": withoutLog(image.Run),
 	"k8s":   withoutLog(k8s.Run),
-	"role":  func(_ []string, _, _ io.Writer, log *slog.Logger) int { return role.Run(log) },
+	"role":  func(args []string, _, _ io.Writer, log *slog.Logger) int { return role.Run(args, log) },
 	"slot":  func(args []string, _, _ io.Writer, log *slog.Logger) int { return role.RunSlot(args, log) },
 	"slurm": withoutLog(slurm.Run),
 	"top":   withoutLog(ctl.RunTop),

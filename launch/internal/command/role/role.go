@@ -18,6 +18,7 @@ import (
 	"github.com/paragon-train/paragon/internal/hosts/process"
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/scheduler"
+	"github.com/paragon-train/paragon/launch/internal/bridge"
 	"github.com/paragon-train/paragon/launch/internal/command"
 	"github.com/paragon-train/paragon/server"
 	"github.com/paragon-train/paragon/tune/carry"
@@ -88,8 +89,11 @@ func runServer(ctx context.Context, getenv func(string) string, _ func(line stri
 	return server.Run(ctx, server.Config{Env: getenv})
 }
 
-// Run is `launch role`.
-func Run(log *slog.Logger) int {
+// Run is `launch role`, and `launch role bridge`, which a Python process starts.
+func Run(args []string, log *slog.Logger) int {
+	if len(args) > 0 && args[0] == "bridge" {
+		return bridge.Run(args[1:], log)
+	}
 	name := os.Getenv("DMLC_ROLE")
 	r := roles[name]
 	if r == nil {

@@ -1,0 +1,211 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"sync"
+	"unsafe"
+
+	"github.com/paragon-train/paragon/internal/compute/shm"
+)
+
+const (
+	// wordCount is the number of completion words.
+	wordCount = 1024
+	// maxSlots is the most slots of a region.
+	maxSlots = 4096
+	// maxRegions is the most regions of a session. Each takes a descriptor.
+	maxRegions = 384
+)
+
+// A region is memory that Python has mapped, too.
+type region struct {
+	// all is the memory; each its slots, which are parts of it.
+	all  []float32
+	each [][]float32
+	// file is the descriptor of the memory.
+	file int
+	// users counts plans, and requests and exchanges under way, that have slots of it. memory.mu
+	// guards it.
+	users int
+}
+
+// regionResult describes a region: where its slots begin, and the size of its file.
+type regionResult struct {
+	Region  uint32   `json:"region"`
+	Offsets []uint64 `json:"offsets"`
+	Bytes   uint64   `json:"bytes"`
+}
+
+// newRegion makes a region. It takes a block of memory of its own, for which it must be large
+// enough.
+func newRegion(lengths []int) (*region, error) {
+	rest := shm.MinBytes / 4
+	for _, n := range lengths {
+		rest -= n
+		if rest <= 0 {
+			break
+		}
+	}
+	if rest > 0 {
+		// A last slot that nobody sees.
+		lengths = append(lengths[:len(lengths):len(lengths)], rest)
+	}
+	r := &region{}
+	r.each, r.all = shm.Slices(lengths...)
+	if rest > 0 {
+		r.each = r.each[:len(r.each)-1]
+	}
+	var err error
+	r.file, err = fileOf(r.bytes())
+	return r, err
+}
+
+// bytes is the region's memory as bytes.
+func (r *region) bytes() []byte { return bytesOf(r.all) }
+
+// size is the bytes of the region's file: whole pages.
+func (r *region) size() uint64 {
+	page := uint64(os.Getpagesize())
+	return (uint64(4*len(r.all)) + page - 1) / page * page
+}
+
+// bytesOf is the memory of values.
+func bytesOf(values []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), 4*len(values))
+}
+
+// describe describes the region, whose number it does not know.
+func (r *region) describe(number uint32) regionResult {
+	d := regionResult{Region: number, Offsets: make([]uint64, len(r.each)), Bytes: r.size()}
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(r.all)))
+	for i, slot := range r.each {
+		d.Offsets[i] = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(slot))) - base)
+	}
+	return d
+}
+
+// memory are the regions of a session, by number. Numbers are not used again.
+type memory struct {
+	mu      sync.Mutex
+	regions map[uint32]*region
+	last    uint32
+	// taken is the bytes of all.
+	taken uint64
+}
+
+// words makes region 0.
+func (m *memory) words() (*region, error) {
+	r, err := newRegion([]int{2 * wordCount})
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.regions == nil {
+		m.regions = map[uint32]*region{}
+	}
+	m.regions[0] = r
+	r.users++
+	return r, nil
+}
+
+// makeRegion is the operation memory.
+func makeRegion(_ context.Context, s *session, args json.RawMessage) (any, error) {
+	var a struct {
+		Lengths []int `json:"lengths"`
+	}
+	if err := arguments(args, &a); err != nil {
+		return nil, err
+	}
+	number, r, err := s.memory.add(a.Lengths)
+	if err != nil {
+		return nil, err
+	}
+	return withFile{r.describe(number), r.file}, nil
+}
+
+// add makes a region of slots with so many values each.
+func (m *memory) add(lengths []int) (uint32, *region, error) {
+	if len(lengths) == 0 || len(lengths) > maxSlots {
+		return 0, nil, usage("bridge: memory: got %d slots, want 1 to %d", len(lengths), maxSlots)
+	}
+	most, total := machineMemory(), uint64(0)
+	for i, n := range lengths {
+		if n < 1 || uint64(n) > most/4 {
+			return 0, nil, usage("bridge: memory: slot %d: got %d values, want 1 to %d", i, n, most/4)
+		}
+		total += 4 * uint64(n)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.regions) >= maxRegions {
+		return 0, nil, usage("bridge: memory: there are %d regions, which is the most; free one, or make fewer, larger ones", len(m.regions))
+	}
+	if total > most-m.taken {
+		return 0, nil, usage("bridge: memory: got %d bytes in %d slots with %d bytes taken before, and the machine has %d", total, len(lengths), m.taken, most)
+	}
+	r, err := newRegion(lengths)
+	if err != nil {
+		return 0, nil, err
+	}
+	if m.regions == nil {
+		m.regions = map[uint32]*region{}
+	}
+	m.last++
+	m.regions[m.last] = r
+	m.taken += r.size()
+	return m.last, r, nil
+}
+
+// freeRegion is the operation free.
+func freeRegion(_ context.Context, s *session, args json.RawMessage) (any, error) {
+	var a struct {
+		Region uint32 `json:"region"`
+	}
+	if err := arguments(args, &a); err != nil {
+		return nil, err
+	}
+	return nil, s.memory.free(a.Region)
+}
+
+// free forgets a region that nothing uses. Its memory is collected.
+func (m *memory) free(number uint32) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.regions[number]
+	switch {
+	case r == nil:
+		return usage("bridge: free: there is no region %d", number)
+	case number == 0:
+		return usage("bridge: free: region 0 has the completion words, and stays")
+	case r.users > 0:
+		return usage("bridge: free: region %d has %d users: plans, and requests and exchanges under way; drop the plans, and wait for the others", number, r.users)
+	}
+	delete(m.regions, number)
+	m.taken -= r.size()
+	return nil
+}
+
+// slot returns a slot's values, and the region, which the caller gives back.
+func (m *memory) slot(number uint32, slot int) ([]float32, *region, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.regions[number]
+	if r == nil || number == 0 {
+		return nil, nil, usage("bridge: there is no region %d of values", number)
+	}
+	if slot < 0 || slot >= len(r.each) {
+		return nil, nil, usage("bridge: region %d has no slot %d: it has %d", number, slot, len(r.each))
+	}
+	r.users++
+	return r.each[slot], r, nil
+}
+
+// giveBack ends one use of a region.
+func (m *memory) giveBack(r *region) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r.users--
+}

@@ -1,0 +1,41 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// An operation carries out one request. args is the request as it came, with its id and op. It runs
+// on a goroutine of its own, and ctx ends with a cancel of the request and with the session. The
+// result becomes JSON; a withFile is sent with its descriptor, nil is {}.
+type operation func(ctx context.Context, s *session, args json.RawMessage) (any, error)
+
+// operations are the requests by their names.
+var operations = map[string]operation{
+	"join":    join,
+	"state":   state,
+	"barrier": barrier,
+	"memory":  makeRegion,
+	"free":    freeRegion,
+	"cancel":  cancelRequest,
+	"close":   closeStore,
+	"abort":   abortStore,
+}
+
+// urgent are the operations that run beside the most requests that may be under way, so that what
+// waits can always be ended.
+var urgent = map[string]bool{"cancel": true, "close": true, "abort": true}
+
+// leaves are the operations after which the session ends.
+var leaves = map[string]bool{"close": true, "abort": true}
+
+// noResult is the result of an operation that has none.
+type noResult struct{}
+
+// arguments reads a request's arguments.
+func arguments(args json.RawMessage, into any) error {
+	if err := json.Unmarshal(args, into); err != nil {
+		return usage("bridge: arguments of a request: %w", err)
+	}
+	return nil
+}

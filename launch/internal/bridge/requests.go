@@ -1,0 +1,142 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+)
+
+// maxRequests is the most requests under way.
+const maxRequests = 64
+
+// requests are the requests under way.
+type requests struct {
+	mu sync.Mutex
+	// cancels has what ends the wait of each request, by its number.
+	cancels map[uint64]context.CancelCauseFunc
+	// running counts those that are not urgent.
+	running int
+	wg      sync.WaitGroup
+}
+
+// enter counts a request in, and gives it a context that cancel ends.
+func (r *requests) enter(ctx context.Context, q request) (context.Context, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cancels[q.ID] != nil && q.ID != 0 {
+		return nil, usage("bridge: request %d (%s): a request of that number is under way", q.ID, q.Op)
+	}
+	if !urgent[q.Op] {
+		if r.running >= maxRequests {
+			return nil, fmt.Errorf("bridge: request %d (%s): %w: %d are under way, which is the most; wait for one", q.ID, q.Op, errFull, maxRequests)
+		}
+		r.running++
+	}
+	if q.ID == 0 {
+		return ctx, nil
+	}
+	if r.cancels == nil {
+		r.cancels = map[uint64]context.CancelCauseFunc{}
+	}
+	ctx, r.cancels[q.ID] = context.WithCancelCause(ctx)
+	return ctx, nil
+}
+
+// leave counts a request out.
+func (r *requests) leave(q request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !urgent[q.Op] {
+		r.running--
+	}
+	if cancel := r.cancels[q.ID]; cancel != nil {
+		delete(r.cancels, q.ID)
+		cancel(nil)
+	}
+}
+
+// cancel ends the wait of a request. One that has ended is no error: its answer is on its way.
+func (r *requests) cancel(id uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if cancel := r.cancels[id]; cancel != nil {
+		cancel(errCancelled)
+	}
+}
+
+// startRequest begins a request. Only the reader of packets calls it; an error is of the packet.
+func (s *session) startRequest(args json.RawMessage) error {
+	var q request
+	if err := json.Unmarshal(args, &q); err != nil {
+		return fmt.Errorf("bridge: %w: a request that is no JSON object with id and op: %w", errProtocol, err)
+	}
+	ctx, err := s.requests.enter(s.ctx, q)
+	s.requests.wg.Go(func() {
+		if err != nil {
+			s.answer(q, nil, err)
+			return
+		}
+		result, err := s.perform(ctx, q, args)
+		s.requests.leave(q)
+		s.answer(q, result, err)
+		if leaves[q.Op] {
+			s.end(errClosed)
+		}
+	})
+	return nil
+}
+
+// perform carries out a request.
+func (s *session) perform(ctx context.Context, q request, args json.RawMessage) (any, error) {
+	op := s.operations[q.Op]
+	if op == nil {
+		return nil, usage("bridge: request %d: unknown op %q", q.ID, shorten(q.Op, 64))
+	}
+	result, err := op(ctx, s, args)
+	if err != nil && context.Cause(ctx) == errCancelled {
+		return nil, &classError{errCancelled, err}
+	}
+	return result, err
+}
+
+// answer answers a request. That the other end is gone is noticed by the reader.
+func (s *session) answer(q request, result any, err error) {
+	if q.ID == 0 {
+		if err != nil {
+			s.log.Warn("a request failed for which Python awaits no answer", "op", q.Op, "error", err)
+		}
+		return
+	}
+	a, fd := answer{ID: q.ID, Result: result}, -1
+	if f, ok := result.(withFile); ok {
+		a.Result, fd = f.result, f.fd
+	}
+	if err != nil {
+		a.Result, a.Error, fd = nil, errorOf(err), -1
+	} else if a.Result == nil {
+		a.Result = noResult{}
+	}
+	packet, err := encode(kindJSON, a)
+	if err != nil {
+		packet, err = encode(kindJSON, answer{ID: q.ID, Error: errorOf(err)})
+	}
+	if err == nil {
+		err = s.conn.send(packet, fd)
+	}
+	if err != nil {
+		s.log.Debug("an answer could not be sent", "op", q.Op, "error", err)
+	}
+}
+
+// cancelRequest is the operation cancel.
+func cancelRequest(_ context.Context, s *session, args json.RawMessage) (any, error) {
+	var a struct {
+		Request uint64 `json:"request"`
+	}
+	if err := arguments(args, &a); err != nil {
+		return nil, err
+	}
+	s.requests.cancel(a.Request)
+	return nil, nil
+}
