@@ -44,20 +44,25 @@ class Mapping:
         self.address: int = self.bytes.__array_interface__["data"][0]
         self.show(descriptor)
 
-    def show(self, descriptor: int) -> None:
-        """Shows the file of ``descriptor`` at the mapping's addresses from now on."""
+    def show(self, descriptor: int, offset: int = 0, size: int = -1) -> None:
+        """Shows the file of ``descriptor`` at ``size`` bytes from ``offset`` on, from now on.
+
+        Without ``size`` it is all of the mapping."""
+        if size < 0:
+            size = self.size
         # A file that is too short would be a bus error at the first access.
         length = os.fstat(descriptor).st_size
-        if -(-length // _PAGE) * _PAGE < self.size:
+        if offset % _PAGE or size % _PAGE or offset + size > self.size or length < size:
             raise InternalError(
-                f"paragon: shared memory: got a file of {length} bytes, want {self.size}"
+                f"paragon: shared memory: got a file of {length} bytes for {size} bytes at offset "
+                f"{offset} of {self.size}; pages have {_PAGE}"
             )
         protection = mmap.PROT_READ | mmap.PROT_WRITE
         flags = mmap.MAP_SHARED | _MAP_FIXED
-        at = _libc.mmap(self.address, self.size, protection, flags, descriptor, 0)
-        if at != self.address:
+        at = _libc.mmap(self.address + offset, size, protection, flags, descriptor, 0)
+        if at != self.address + offset:
             error = os.strerror(ctypes.get_errno())
-            raise InternalError(f"paragon: mmap of {self.size} bytes of shared memory: {error}")
+            raise InternalError(f"paragon: mmap of {size} bytes of shared memory: {error}")
 
 
 class Region:
@@ -101,17 +106,11 @@ class Region:
         """Gives the memory back. A plan or an exchange that uses the region is an error."""
         self._memory.free(self)
 
-    def _moved(self, descriptor: int, slots: Sequence[int]) -> None:
-        """Takes the region's new memory, in which ``slots`` are newer than here.
+    def _moved(self, descriptor: int, offset: int, size: int) -> None:
+        """Takes the new memory of one slot, which has what the slot had and its new value.
 
-        What this process wrote into other slots since the bridge made the copy is here alone."""
-        new = Mapping(self._mapping.size, descriptor)
-        theirs = set(slots)
-        for i, offset in enumerate(self._offsets):
-            if i not in theirs:
-                end = offset + self.lengths[i] * _VALUE
-                new.bytes[offset:end] = self._mapping.bytes[offset:end]
-        self._mapping.show(descriptor)
+        The slot belongs to an exchange until that is answered, so nobody has written to it."""
+        self._mapping.show(descriptor, offset, size)
 
 
 class Memory:
@@ -164,6 +163,6 @@ class Memory:
         try:
             region = self._regions.get(note["region"])
             if region is not None:
-                region._moved(descriptor, note.get("slots", range(len(region))))
+                region._moved(descriptor, note["offset"], note["bytes"])
         finally:
             os.close(descriptor)

@@ -256,8 +256,8 @@ class Bridge:
                 if not flags & 2:
                     # The old pages keep what they had: only the new ones have the value.
                     region.values(e["out"])[:1] += 1000
-                self.say("N", {"note": "moved", "region": region.number, "slots": [e["out"]]},
-                         [region.descriptor])
+                self.say("N", {"note": "moved", "region": region.number, "offset": 0,
+                               "bytes": region.size}, [region.descriptor])
                 state = 3
         self.words[number % 1024] = number * 4 + state
         if flags & 1:
