@@ -74,7 +74,7 @@ func (p project) sources() ([]file, error) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (name == "__pycache__" || name == "_bin"):
+		case d.IsDir() && (name == "__pycache__" || name == "bin"):
 			return filepath.SkipDir
 		case d.IsDir() || filepath.Ext(name) != ".py" && name != "py.typed":
 			return nil

@@ -30,7 +30,7 @@ type file struct {
 const maxSize = 20_000_000
 
 // binaryName is where paragon/_binary.py looks for launch.
-const binaryName = importName + "/_bin/launch"
+const binaryName = importName + "/bin/launch"
 
 // tags are the platforms of an architecture, as the names of wheels spell them. The binary needs no
 // C library: both of glibc's and musl's systems have it.

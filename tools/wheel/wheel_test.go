@@ -36,7 +36,7 @@ func repository(t *testing.T) string {
 		"python/paragon/torch/__init__.py":     "import torch\n",
 		"python/paragon/__pycache__/x.pyc":     "x",
 		"python/paragon/__pycache__/y.py":      "y",
-		"python/paragon/_bin/launch":           "an old binary",
+		"python/paragon/bin/launch":            "an old binary",
 		"python/paragon/torch/notes.txt":       "notes",
 		"python/tests/test_paragon.py":         "",
 		"python/paragon.egg-info/top_level.py": "",
@@ -133,7 +133,7 @@ func TestWheelHasPackageBinaryAndMetadata(t *testing.T) {
 				t.Errorf("%s is of %s, want %s", f.Name, f.Modified, earliest)
 			}
 		}
-		if want := []string{"paragon/__init__.py", binaryName, "paragon/_version.py", "paragon/py.typed", "paragon/torch/__init__.py",
+		if want := []string{"paragon/__init__.py", "paragon/_version.py", binaryName, "paragon/py.typed", "paragon/torch/__init__.py",
 			info + "METADATA", info + "WHEEL", info + "entry_points.txt", info + "licenses/LICENSE", info + "RECORD"}; !slices.Equal(names, want) {
 			t.Errorf("the wheel has\n%s\nwant\n%s", strings.Join(names, "\n"), strings.Join(want, "\n"))
 		}
