@@ -1,0 +1,358 @@
+"""attach: a model's gradients become the mean over all workers when backward() returns."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+
+from paragon._store import Store
+from paragon.errors import ConflictError, ParagonError, UsageError
+
+from . import _hooks, _layout
+from ._buffers import Buffers
+from ._exchange import GradientExchange, Policy
+from ._first import take_first
+from ._rows import RowsExchange
+
+# Everything attached in this process, in order.
+_registry: List["Attached"] = []
+
+# Compressions that have no code for inf and NaN.
+_NO_INFINITY = ("2bit", "1bit")
+
+
+def attached(store: Store) -> List["Attached"]:
+    """What is attached to a store, in order."""
+    return [a for a in _registry if a.store is store]
+
+
+def attach(
+    model: torch.nn.Module,
+    own: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer], None],
+    store: Store,
+    /,
+    *,
+    name: Optional[str] = None,
+    state: Optional[Mapping[str, Any]] = None,
+    optimizer: str = "local",
+    compression: Union[str, Mapping[str, Any], None] = None,
+    backward_passes_per_step: int = 1,
+) -> "Attached":
+    """Make a model's training distributed. Every worker calls it, with the same model and
+    optimizer; another one is ConflictError, which names the first difference and both workers.
+
+    Parameters and buffers become rank 0's. From then on each ``.grad`` is the mean over all
+    workers when ``backward()`` returns, so that clipping, GradScaler, schedulers and the optimizer
+    do what they do in one process. The optimizer stays the caller's own object.
+
+    ``own`` is the caller's optimizer, or a list if several share the model's parameters. With
+    ``optimizer="local"`` it steps in each process. ``name`` begins the keys of this model; without
+    one the first model has none, the second "model2/", and so on. ``state`` names objects with
+    state_dict and load_state_dict that workers that join receive.
+    ``compression`` is a type ("fp16", "bf16", "2bit", "1bit", "topk"), or a dict with "type" and
+    its numbers. ``backward_passes_per_step`` is how many backwards are summed before an exchange.
+
+    ``.grad`` is memory of the store, and the next backward writes there: clone what is to be
+    kept."""
+    if optimizer != "local":
+        raise UsageError(f'attach: optimizer={optimizer!r}, want "local"')
+    found = Attached(model, own, store, name, state, compression, backward_passes_per_step)
+    _registry.append(found)
+    return found
+
+
+@contextlib.contextmanager
+def no_sync(model: torch.nn.Module) -> Iterator[None]:
+    """Backwards in this block only add to ``.grad``; the first one after it exchanges the sum."""
+    inner = _layout.unwrapped(model)
+    found = [a for a in _registry if a.model is inner]
+    if not found:
+        raise UsageError(f"no_sync: {type(inner).__name__} is not attached: call attach first")
+    with contextlib.ExitStack() as stack:
+        for a in found:
+            stack.enter_context(a.no_sync())
+        yield
+
+
+class _Member:
+    """A parameter as it was at attach, and the place in its module where it must stay."""
+
+    __slots__ = ("name", "tensor", "owner", "attribute", "address", "trained", "form")
+
+    def __init__(
+        self, name: str, tensor: torch.Tensor, owner: Dict[str, Any], attribute: str
+    ) -> None:
+        self.name = name
+        self.tensor = tensor
+        self.owner = owner
+        self.attribute = attribute
+        self.remember()
+
+    def remember(self) -> None:
+        t = self.tensor
+        self.address = t.data_ptr()
+        self.trained = t.requires_grad
+        self.form = (t.size(), t.stride(), t.dtype, t.device)
+
+    def check(self) -> None:
+        """Raise ConflictError if the parameter is another one, or has changed its form."""
+        t = self.tensor
+        if self.owner.get(self.attribute) is not t:
+            raise ConflictError(
+                f"parameter {self.name} was replaced by another object after attach: make such "
+                "changes (pruning, LoRA, load_state_dict(assign=True)) before attach"
+            )
+        if t.requires_grad != self.trained:
+            was, now = ("trained", "frozen") if self.trained else ("frozen", "trained")
+            raise ConflictError(
+                f"parameter {self.name} was {was} at attach and is {now} now (requires_grad): "
+                "detach() what attach returned, and attach the model again, on every worker"
+            )
+        if t.data_ptr() != self.address:
+            form, self.address = self.form, t.data_ptr()
+            if form != (t.size(), t.stride(), t.dtype, t.device):
+                raise ConflictError(
+                    f"parameter {self.name} has another shape, type or device than at attach: got "
+                    f"{tuple(t.size())} {t.dtype} {t.device}, want {tuple(form[0])} {form[2]} "
+                    f"{form[3]}: call model.to() and model.half() before attach"
+                )
+
+
+class Attached(Policy):
+    """A model whose gradients are exchanged; attach returns it."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        optimizer: Any,
+        store: Store,
+        name: Optional[str],
+        state: Optional[Mapping[str, Any]],
+        compression: Union[str, Mapping[str, Any], None],
+        passes: int,
+    ) -> None:
+        if passes < 1:
+            raise UsageError(f"attach: backward_passes_per_step is {passes}, want 1 or more")
+        self.model = _layout.unwrapped(model)
+        self.store = store
+        self.optimizers = _layout.optimizers_of(optimizer)
+        self.optimizer = optimizer
+        self.state = dict(state or {})
+        self.name = self._named(name)
+        self.prefix = self.name + "/" if self.name else ""
+        self.parameters: List[Tuple[str, torch.Tensor]] = list(self.model.named_parameters())
+        self._check_new()
+        self._passes, self._passed, self._muted = passes, 0, 0
+        # Whether gradients have been accumulated that were not exchanged.
+        self._unsent = False
+        # Of the turn: its examples, whether its exchange has been made; examples of turns before
+        # whose gradients were only accumulated.
+        self._examples: Optional[int] = None
+        self._exchanged, self._carried = False, 0
+        self._compiled_logged = False
+        self._build(compression)
+
+    # ------------------------------------------------------------------ construction
+
+    def _named(self, name: Optional[str]) -> str:
+        taken = {a.name for a in attached(self.store)}
+        if name is None:
+            name = f"model{len(taken) + 1}" if taken else ""
+        if name in taken or name.startswith("paragon/"):
+            raise UsageError(f"attach: name {name!r} is taken: give each model a name of its own")
+        return name
+
+    def _check_new(self) -> None:
+        before = {id(p): a for a in attached(self.store) for _, p in a.parameters}
+        for name, p in self.parameters:
+            if id(p) in before:
+                raise UsageError(
+                    f"attach: parameter {name} is attached already, as a part of "
+                    f"{type(before[id(p)].model).__name__}: attach a model once, with all of its "
+                    "optimizers in a list"
+                )
+            if p.requires_grad:
+                _layout.check_parameter(name, p)
+        self._names = {id(p): n for n, p in self.parameters}
+        list(_layout.names_in_groups(self.optimizers, self._names))
+
+    def _build(self, compression: Union[str, Mapping[str, Any], None]) -> None:
+        store = self.store
+        sparse = _layout.sparse_parameters(self.model)
+        _layout.agree(
+            store, self.prefix, _layout.describe(self.model, self.optimizers, sparse, "local")
+        )
+        trained = [(n, p) for n, p in self.parameters if p.requires_grad and p.numel() > 0]
+        rows = [RowsExchange(store, self.prefix, n, p) for n, p in trained if id(p) in sparse]
+        dense = [(n, p) for n, p in trained if id(p) not in sparse]
+        config = {"type": compression} if isinstance(compression, str) else dict(compression or {})
+        kind = config.get("type", "none")
+        if config:
+            store.set_compression(config)
+        form = "average" if kind == "none" else "dense"
+        self._exchange = GradientExchange(
+            store, self.prefix, dense, rows, self, form, kind in _NO_INFINITY
+        )
+        self._compressed = form == "dense"
+        self._exchange.declare()
+        for r in rows:
+            r.declare()
+        self._buffers = Buffers(store, self.prefix, self.model)
+        others = [(n, p) for n, p in self.parameters if not p.requires_grad]
+        others += [(n, b) for n, b in self.model.named_buffers() if b.dtype not in _layout.FLOATS]
+        take_first(store, self.prefix, others)
+        self._members = list(self._places())
+        self._group_sizes = self._sizes()
+        self._register(rows)
+
+    def _places(self) -> Iterator[_Member]:
+        seen = set()
+        for path, module in self.model.named_modules():
+            for attribute, p in module._parameters.items():
+                if p is not None and id(p) not in seen:
+                    seen.add(id(p))
+                    yield _Member(self._names[id(p)], p, module._parameters, attribute)
+
+    def _register(self, rows: Sequence[RowsExchange]) -> None:
+        # Hooks and nodes live as long as this list.
+        self._handles: List[List[Any]] = []
+        for s in self._exchange.slots:
+            self._handles.append(_hooks.on_gradient(s.parameter, self._exchange.hook(s)))
+        for r in rows:
+            self._handles.append(_hooks.on_gradient(r.parameter, self._exchange.hook_rows(r)))
+        self._outer = self._exchange.outer
+        _hooks.watch_nesting(self._outer)
+        self._ends = [_hooks.before_step(o, self._before_step) for o in self.optimizers]
+
+    def detach(self) -> None:
+        """Take the hooks off again. The keys stay on the servers, so attaching the same model
+        again needs another name."""
+        for h in self._handles:
+            h[0].remove()
+        for end in self._ends:
+            end()
+        self._handles, self._ends = [], []
+        _hooks.unwatch_nesting(self._outer)
+        if self in _registry:
+            _registry.remove(self)
+
+    def __repr__(self) -> str:
+        kinds = ", ".join(type(o).__name__ for o in self.optimizers) or "no optimizer"
+        return (
+            f"<{type(self.model).__name__} attached as {self.name or 'the first model'}: "
+            f"{len(self.parameters)} parameters, {kinds} in each process, gradients averaged>"
+        )
+
+    # ------------------------------------------------------------------ a loop's calls
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backwards in this block only add to ``.grad``."""
+        self._muted += 1
+        try:
+            yield
+        finally:
+            self._muted -= 1
+
+    def synchronize(self) -> None:
+        """Exchange gradients that have only been accumulated. Without such it does nothing, so a
+        second call costs nothing and changes nothing."""
+        if self._unsent:
+            self._exchange.now()
+
+    @property
+    def examples(self) -> Optional[int]:
+        """The examples of the turn's batch, which are its weight in the mean; 0 for a batch that
+        is only repeated. None, as in jobs without a sampler of ours: every worker has weight 1."""
+        return self._examples
+
+    @examples.setter
+    def examples(self, examples: Optional[int]) -> None:
+        if self._unsent and self._examples:
+            self._carried += self._examples
+        self._examples, self._exchanged = examples, False
+        if examples is not None and self._compressed:
+            raise UsageError(
+                "compression with ElasticSampler is not there: its sums are divided by the number "
+                'of workers, not of examples. Leave out compression, or use optimizer="server"'
+            )
+
+    def flush(self) -> None:
+        """End the turn: if it had no exchange, take part in every key's round with weight 0, so
+        that no other worker waits. ``.grad`` stays as it is."""
+        if self._examples is not None and not self._exchanged:
+            self._exchange.contribute_nothing()
+            self._exchanged = True
+
+    def average_buffers(self) -> None:
+        """Average buffers of float types over all workers. Every worker calls it."""
+        weight, _ = self.weight()
+        self._buffers.average(weight)
+
+    # ------------------------------------------------------------------ what the exchange asks
+
+    def local(self) -> bool:
+        return self._muted > 0 or self._passed + 1 < self._passes
+
+    def weight(self) -> Tuple[float, int]:
+        if self._examples is None:
+            return 1.0, 0
+        examples = self._examples + self._carried
+        return float(examples), examples
+
+    def refusal(self) -> Optional[ParagonError]:
+        if self._examples is None or not self._exchanged:
+            return None
+        return ConflictError(
+            "a second backward() in one turn of ElasticSampler: a turn has one exchange. Add the "
+            "losses up before one backward(), or put all but the last into no_sync(model), or give "
+            "attach backward_passes_per_step"
+        )
+
+    def passed(self, exchanged: bool) -> None:
+        if not exchanged:
+            self._unsent = True
+            if not self._muted:
+                self._passed += 1
+            return
+        self._unsent, self._passed, self._carried = False, 0, 0
+        self._exchanged = True
+        if not self._compiled_logged:
+            self._log_compiled()
+
+    def buffers_due(self) -> bool:
+        return self._buffers.due()
+
+    def _log_compiled(self) -> None:
+        import sys
+
+        utils = sys.modules.get("torch._dynamo.utils")
+        if utils is None or not utils.counters.get("stats", {}).get("unique_graphs"):
+            return
+        self._compiled_logged = True
+        _layout.log_once(
+            "compiled",
+            "torch.compile is in use: a compiled graph hands over all its gradients when its "
+            "backward has ended, so their exchange does not overlap with it; results are the same",
+        )
+
+    # ------------------------------------------------------------------ before a step
+
+    def _before_step(self) -> None:
+        self.store.check_process()
+        if self._exchange.half_open:
+            raise self._exchange.half_done()
+        self._check()
+        self.synchronize()
+
+    def _sizes(self) -> List[int]:
+        return [len(g["params"]) for o in self.optimizers for g in o.param_groups]
+
+    def _check(self) -> None:
+        for m in self._members:
+            m.check()
+        if self._sizes() != self._group_sizes:
+            list(_layout.names_in_groups(self.optimizers, self._names))
+            self._group_sizes = self._sizes()

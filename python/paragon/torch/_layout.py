@@ -1,0 +1,249 @@
+"""What a model's tensors look like: which types travel, in which order their values lie in memory,
+and the check that all workers have the same model."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+
+import numpy
+import torch
+
+from paragon._store import Declaration, Entry, Store
+from paragon.errors import ConflictError, UsageError
+
+log = logging.getLogger("paragon.torch")
+
+# The types whose values become float32 on the way to the servers, without loss.
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+_logged: set = set()
+
+
+def log_once(key: object, text: str, *args: object) -> None:
+    """Log a line the first time that key comes in this process."""
+    if key not in _logged:
+        _logged.add(key)
+        log.info(text, *args)
+
+
+def check_parameter(name: str, tensor: torch.Tensor) -> None:
+    """Raise UsageError, which names the parameter, if its values cannot travel as float32."""
+    if isinstance(tensor, torch.nn.parameter.UninitializedParameter):
+        raise UsageError(
+            f"attach: parameter {name} has no shape yet: run the model on one batch, then attach it"
+        )
+    if tensor.is_quantized or tensor.dtype not in FLOATS:
+        raise UsageError(
+            f"attach: parameter {name} is {tensor.dtype}, want float32, bfloat16 or float16: "
+            "convert the model (model.float()), or set requires_grad=False for this parameter"
+        )
+    if tensor.layout != torch.strided:
+        raise UsageError(f"attach: parameter {name} has layout {tensor.layout}, want torch.strided")
+    if tensor.device.type == "meta":
+        raise UsageError(f"attach: parameter {name} is on the meta device: move the model first")
+
+
+def is_dense(tensor: torch.Tensor) -> bool:
+    """Whether the tensor's elements fill a run of memory, each once, in any order of dimensions."""
+    wanted = 1
+    for size, stride in sorted(zip(tensor.size(), tensor.stride()), key=lambda d: (d[1], d[0])):
+        if size == 1:
+            continue
+        if stride != wanted:
+            return False
+        wanted *= size
+    return True
+
+
+def view_like(flat: torch.Tensor, name: str, tensor: torch.Tensor) -> torch.Tensor:
+    """The values of flat (1-D) seen as tensor is: in the order in which tensor lies in memory, so
+    that a copy between them goes straight through (channels_last included). A tensor with gaps or
+    overlaps in its memory is seen row by row, and the log says so once."""
+    if tensor.is_contiguous():
+        return flat.view(tensor.size())
+    if is_dense(tensor):
+        return flat.as_strided(tensor.size(), tensor.stride())
+    log_once(
+        ("contiguous", name),
+        "parameter %s has strides %s for shape %s: its gradient is copied to row-major order",
+        name,
+        tuple(tensor.stride()),
+        tuple(tensor.size()),
+    )
+    return flat.view(tensor.size())
+
+
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """The module that torch.compile has wrapped, or the model itself. A model in
+    DistributedDataParallel is refused: its gradients would be exchanged twice."""
+    inner = getattr(model, "_orig_mod", model)
+    if isinstance(inner, torch.nn.parallel.DistributedDataParallel):
+        raise UsageError(
+            "attach: the model is wrapped in DistributedDataParallel, which would exchange its "
+            "gradients a second time: attach the module inside it (model.module)"
+        )
+    return inner
+
+
+def sparse_parameters(model: torch.nn.Module) -> Dict[int, str]:
+    """The parameters whose gradients are sparse, by id: those of Embedding and EmbeddingBag with
+    sparse=True. The value says which module."""
+    found = {}
+    for name, module in model.named_modules():
+        if isinstance(module, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and module.sparse:
+            found[id(module.weight)] = name
+    return found
+
+
+def optimizers_of(optimizer: Any) -> List[torch.optim.Optimizer]:
+    """The optimizers of an argument that is one, or several in a list, or none."""
+    if optimizer is None:
+        return []
+    found = list(optimizer) if isinstance(optimizer, (list, tuple)) else [optimizer]
+    for o in found:
+        if not isinstance(getattr(o, "param_groups", None), list):
+            raise UsageError(
+                f"attach: optimizer is a {type(o).__name__}, want a torch.optim.Optimizer, or a "
+                "list of them"
+            )
+    return found
+
+
+def names_in_groups(
+    optimizers: Sequence[Any], names: Dict[int, str]
+) -> Iterable[Tuple[int, int, int, str]]:
+    """For each parameter of the optimizers: optimizer, group, place and name. A parameter that the
+    model does not have is a UsageError."""
+    for o, optimizer in enumerate(optimizers):
+        for g, group in enumerate(optimizer.param_groups):
+            for i, p in enumerate(group["params"]):
+                name = names.get(id(p))
+                if name is None:
+                    raise UsageError(
+                        f"{type(optimizer).__name__}.param_groups[{g}]['params'][{i}], shape "
+                        f"{tuple(p.shape)}, is no parameter of the attached model: make the "
+                        "optimizer from model.parameters(), after the last change to the model"
+                    )
+                yield o, g, i, name
+
+
+def describe(
+    model: torch.nn.Module, optimizers: Sequence[Any], sparse: Dict[int, str], mode: str
+) -> List[str]:
+    """One line for each thing that all workers must have alike: parameters and buffers with shape,
+    strides and type, and the numbers of the optimizers' groups."""
+    lines = [f"optimizer mode {mode}"]
+    names = {}
+    for name, p in model.named_parameters():
+        names[id(p)] = name
+        kind = "sparse gradient" if id(p) in sparse else "gradient" if p.requires_grad else "frozen"
+        lines.append(f"parameter {name}: {_form(p)}, {kind}")
+    lines += [f"buffer {name}: {_form(b)}" for name, b in model.named_buffers()]
+    for o, optimizer in enumerate(optimizers):
+        title = f"optimizer {o}: {type(optimizer).__name__}"
+        lines.append(title)
+        for g, group in enumerate(optimizer.param_groups):
+            for key in sorted(group):
+                value = group[key]
+                if (
+                    isinstance(value, (bool, int, float, str, type(None), tuple, list))
+                    and key != "params"
+                ):
+                    lines.append(f"{title}.param_groups[{g}]['{key}']: {value!r}")
+        entries = sorted(
+            {f"{names.get(id(p), '?')}: {sorted(s)}" for p, s in optimizer.state.items() if s}
+        )
+        lines += [f"{title}.state of {entry}" for entry in entries]
+    return lines
+
+
+def _form(t: torch.Tensor) -> str:
+    return f"shape {tuple(t.size())}, strides {tuple(t.stride())}, {t.dtype}"
+
+
+def first_difference(ours: Sequence[str], theirs: Sequence[str]) -> Optional[Tuple[str, str]]:
+    """The first line of each that the other does not have in the same place."""
+    for i in range(max(len(ours), len(theirs))):
+        a = ours[i] if i < len(ours) else "nothing further"
+        b = theirs[i] if i < len(theirs) else "nothing further"
+        if a != b:
+            return a, b
+    return None
+
+
+def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
+    """Raise ConflictError unless this worker's lines are rank 0's. The text names the first
+    difference and both workers, and all workers raise the same; a worker that joins a running job
+    compares with what the job has, and raises alone."""
+    if store.num_workers == 1 and not store.joining:
+        return
+    theirs = _first_text(store, prefix, "\n".join(lines)).split("\n")
+    found = first_difference(lines, theirs)
+    text = ""
+    if found is not None:
+        text = (
+            f"attach: worker {store.rank} has another model than worker 0. Worker {store.rank}: "
+            f"{found[0]}. Worker 0: {found[1]}. Build the same model and optimizer on every worker"
+        )
+    if not store.joining:
+        text = _lowest_text(store, prefix, text)
+    if text:
+        raise ConflictError(text)
+
+
+def _first_text(store: Store, prefix: str, text: str) -> str:
+    """Rank 0's text, or in a running job the text that it began with."""
+    data = text.encode()
+    length = _first_values(store, f"paragon/layout/{prefix}bytes", [len(data)])
+    n = int(length[0])
+    padded = numpy.zeros(n, numpy.float32)
+    kept = numpy.frombuffer(data[:n], numpy.uint8)
+    padded[: len(kept)] = kept
+    values = _first_values(store, f"paragon/layout/{prefix}text", padded)
+    return values.astype(numpy.uint8).tobytes().decode(errors="replace")
+
+
+def _first_values(store: Store, key: str, values: Sequence[float]) -> numpy.ndarray:
+    region = store.memory([len(values)])
+    region.slot(0)[: len(values)] = values
+    store.init([Declaration(key, region, 0, len(values))])
+    store.pull([(key, region, 0)])
+    got = numpy.array(region.slot(0)[: len(values)])
+    region.free()
+    return got
+
+
+# The most bytes of a text that a worker tells the others about its model.
+_TOLD = 2000
+
+
+def _lowest_text(store: Store, prefix: str, text: str) -> str:
+    """The text of the lowest rank whose text is not empty; every worker gets it."""
+    workers = store.num_workers
+    said = numpy.zeros(workers, numpy.float32)
+    said[store.rank] = 1 if text else 0
+    said = _sum(store, f"paragon/layout/{prefix}differs", said)
+    if not said.any():
+        return ""
+    values = numpy.zeros(_TOLD, numpy.float32)
+    if store.rank == int(numpy.flatnonzero(said)[0]):
+        data = text.encode()[:_TOLD]
+        values[: len(data)] = numpy.frombuffer(data, numpy.uint8)
+    values = _sum(store, f"paragon/layout/{prefix}told", values)
+    return values.astype(numpy.uint8).tobytes().rstrip(b"\0").decode(errors="replace")
+
+
+def _sum(store: Store, key: str, values: numpy.ndarray) -> numpy.ndarray:
+    """The sums over all workers of values that are whole numbers below 65,536."""
+    region = store.memory([len(values)])
+    slot = region.slot(0)
+    slot[: len(values)] = values
+    store.init([Declaration(key, region, 0, len(values))])
+    slot[: len(values)] = values
+    plan = store.plan([Entry(key, region, 0, 0)])
+    store.wait(plan.exchange(answer=True))
+    got = numpy.rint(slot[: len(values)] * store.num_workers)
+    plan.drop()
+    region.free()
+    return got
