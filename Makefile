@@ -231,8 +231,9 @@ generate: ## make the generated files anew
 performance: ## write the tables of docs/performance.md from the results in docs/design/measured
 	$(GO) run ./bench/machines -into docs/performance.md docs/design/measured/*.txt
 
-docs: build ## write the parts of docs/reference that a program makes
+docs: build ## write the parts of docs/reference that a program makes, and docs/python/reference.md
 	$(GO) run ./tools/docgen -bin $(BIN)
+	$(PYTHON) python/reference.py
 
 tidy: ## tidy the go.mod of every module
 	$(GO) run ./tools/modules tidy

@@ -140,7 +140,7 @@ class FinishedError(ParagonError):
 
 
 class LostError(ParagonError):
-    """The job took this worker for lost."""
+    """The job declared this worker lost."""
 
 
 class NeededError(ParagonError):
