@@ -1,0 +1,433 @@
+"""A batch sampler whose examples are each used exactly once an epoch, while workers come and go."""
+
+from __future__ import annotations
+
+import collections
+import sys
+from typing import Any, Iterator, Optional, Sized, Union
+
+import numpy
+import torch.utils.data
+
+import paragon
+from paragon import errors
+from paragon._store import Store, Turn
+
+from . import _attach, _share
+
+# So many batches are asked of the bridge at once.
+_AHEAD = 64
+
+
+class Index(int):
+    """The number of an example that knows its epoch: an int in every other respect.
+
+    ``seed`` is a number below 2⁶³ that depends on the sampler's seed, the epoch and the example,
+    and on nothing else. Random augmentation that begins with it is the same whichever worker, or data
+    loader's process, makes it.
+    """
+
+    epoch: int
+    seed: int
+
+    def __new__(cls, value: int, epoch: int, seed: int) -> "Index":
+        self = super().__new__(cls, value)
+        self.epoch = epoch
+        self.seed = seed
+        return self
+
+    def __reduce__(self) -> Any:
+        return Index, (int(self), self.epoch, self.seed)
+
+
+def example_seed(seed: int, epoch: int, index: int) -> int:
+    """A number below 2⁶³ that depends on these three alone: see ``Index``."""
+    words = numpy.random.SeedSequence([seed & 0xFFFFFFFFFFFFFFFF, epoch, index]).generate_state(
+        1, numpy.uint64
+    )
+    return int(words[0] >> numpy.uint64(1))
+
+
+class ElasticSampler:
+    """Hands the examples of a data set to the workers of a job, each exactly once an epoch.
+
+    It is the ``batch_sampler`` of a ``DataLoader``::
+
+        batches = pt.ElasticSampler(len(dataset), batch_size=64, seed=1)
+        for epoch in batches.epochs(10):
+            for x, y in batches.batches(DataLoader(dataset, batch_sampler=batches, num_workers=2)):
+                loss = criterion(model(x), y); loss.backward(); opt.step(); opt.zero_grad()
+
+    A turn of the inner loop is a step, which ends when the loop asks for its next batch. Examples
+    have been used when their step has ended, not when they were loaded: what a data loader has
+    fetched ahead is loaded anew, perhaps by another worker, if workers come or go meanwhile. A turn
+    that is left by ``break``, or by an exception, has not used its batch, which comes again.
+
+    The workers of a job take as many turns. One that has no more examples while others do gets a
+    batch of examples that count elsewhere; its gradients then have weight 0, so that clipping,
+    schedules and scalers run alike on all workers. ``size`` says how many examples of the batch
+    count.
+
+    When this worker is asked to leave (``launch ctl remove``, SIGTERM in an elastic job) both loops
+    end after a step, as they do at the end of the last epoch, and ``removed`` is true. Its steps
+    count, and its other examples go to the others. End the program in order then.
+
+    Args:
+        length: the number of examples, or the data set, of which ``len`` is taken.
+        batch_size: examples of a step of one worker; the last step of an epoch may have fewer.
+        seed: of the order of examples, with the epoch. The same on all workers.
+        shuffle: whether each epoch has an order of its own; False: the data's order.
+        with_epoch: the numbers of examples are ``Index`` objects, which know epoch and seed.
+        store: the store; by default the one of this process (``paragon.torch.init``).
+    """
+
+    def __init__(
+        self,
+        length: Union[int, Sized],
+        batch_size: int = 64,
+        seed: int = 1,
+        *,
+        shuffle: bool = True,
+        with_epoch: bool = False,
+        store: Optional[Store] = None,
+    ) -> None:
+        self._length = _number_of(length)
+        if batch_size < 1:
+            raise ValueError(
+                f"ElasticSampler: batch_size is {batch_size}, want at least 1"
+            )
+        self._batch = min(batch_size, self._length)
+        self._seed = seed
+        self._order = None if shuffle else "sequential"
+        self._with_epoch = with_epoch
+        self._store = store
+        self._sharer: Optional[_share.Sharer] = None
+        # The epoch to begin with, of a run that is resumed, and what the job has come to.
+        self._first = 0
+        self._turn: Optional[Turn] = None
+        self._removed = False
+        # A worker that joins has no state until another has shared it.
+        self._has_state = True
+        self._shared: Optional[int] = None
+        # What a loader draws, and the numbers of the batch that the loop has.
+        self._draw: Optional[_Draw] = None
+        self._indices: list[int] = []
+        self._in_batches = False
+
+    # ---- the loops
+
+    def epochs(self, epochs: int, first: Optional[int] = None) -> Iterator[int]:
+        """Yields the numbers of the epochs that are left, from 0.
+
+        ``epochs`` is how many the job has in all, ``first`` the one with which a resumed run begins
+        (``load_state_dict`` sets it, too). A worker that joins begins with the epoch of the others,
+        and has their state when this yields. All workers call it once, after attach.
+        """
+        if epochs < 1:
+            raise ValueError(
+                f"ElasticSampler.epochs: got {epochs} epochs, want at least 1"
+            )
+        begin = self._first if first is None else first
+        if not 0 <= begin <= epochs:
+            raise ValueError(
+                f"ElasticSampler.epochs: the first epoch is {begin}, want 0 to {epochs}"
+            )
+        turn = self._start(epochs, begin)
+        while turn is not None and turn.kind == "epoch":
+            turn = self._next()
+        while turn is not None and turn.kind == "step":
+            epoch = turn.epoch
+            yield epoch
+            turn = self._now()
+            if turn.kind == "step":
+                raise errors.ParagonError(
+                    f"ElasticSampler: epoch {epoch}: {turn.left} steps were not taken; take "
+                    "all of batches() before the next epoch"
+                )
+            while turn.kind == "epoch":
+                turn = self._next()
+
+    def batches(self, loader: Any = None) -> Iterator[Any]:
+        """Yields the batches that are left of the epoch, as ``loader`` makes them.
+
+        ``loader`` is a ``DataLoader`` whose ``batch_sampler`` is this sampler, with any number of
+        worker processes. Without one the batches are lists of the numbers of examples.
+        """
+        turn = self._now()
+        if self._in_batches:
+            raise errors.ParagonError(
+                "ElasticSampler: batches() was called within a loop over batches(); a step "
+                "has one batch"
+            )
+        if loader is not None:
+            self._check_loader(loader)
+        source = _Source(self, loader)
+        self._in_batches = True
+        try:
+            while turn.kind == "step":
+                batch, self._indices = source.next(turn)
+                yield batch
+                del batch
+                turn = self._next()
+        finally:
+            self._in_batches = False
+            source.end()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """What a loader draws: the batches of this worker in the division of the current turn."""
+        turn = self._now()
+        self._draw = _Draw(self, self._the_store(), turn)
+        return iter(self._draw)
+
+    def __len__(self) -> int:
+        """Steps of the epoch, should the workers stay as they are."""
+        if self._turn is not None and self._turn.kind == "step":
+            return self._turn.step + self._turn.left
+        workers = self._the_store().num_workers
+        share = -(-self._length // max(workers, 1))
+        return -(-share // self._batch)
+
+    # ---- what the job has come to
+
+    @property
+    def indices(self) -> list[int]:
+        """The numbers of the examples of the current batch. They count if ``size`` is not 0."""
+        return list(self._indices)
+
+    @property
+    def size(self) -> int:
+        """How many examples of the current batch count: all or, where the share is used up, 0."""
+        return self._now().size
+
+    @property
+    def epoch(self) -> int:
+        return self._now().epoch
+
+    @property
+    def step(self) -> int:
+        """The number of the step in its epoch, from 0."""
+        return self._now().step
+
+    @property
+    def steps(self) -> int:
+        """Steps done in all, those before this worker joined included."""
+        return self._now().steps
+
+    @property
+    def removed(self) -> bool:
+        """Whether this worker was asked to leave, and has."""
+        return self._removed
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a run that goes on from a checkpoint needs to know.
+
+        Behind the last batch of an epoch it begins with the next one, elsewhere with this epoch.
+        """
+        turn = self._turn
+        epoch = self._first if turn is None else turn.epoch + (turn.kind == "epoch")
+        return {"epoch": epoch, "length": self._length, "seed": self._seed}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Begins with the epoch of a checkpoint. Call it before ``epochs``."""
+        if self._turn is not None:
+            raise errors.ParagonError(
+                "ElasticSampler.load_state_dict: call it before epochs()"
+            )
+        for name, own in (("length", self._length), ("seed", self._seed)):
+            if state[name] != own:
+                raise ValueError(
+                    f"ElasticSampler.load_state_dict: {name} was {state[name]} in the run of "
+                    f"the checkpoint and is {own} here; want the same"
+                )
+        self._first = int(state["epoch"])
+
+    # ---- turns
+
+    def _the_store(self) -> Store:
+        if self._store is None:
+            self._store = paragon.init()
+        return self._store
+
+    def _now(self) -> Turn:
+        if self._turn is None:
+            raise errors.ParagonError(
+                "ElasticSampler: there is no epoch yet; loop over epochs() first, and over "
+                "batches() within"
+            )
+        return self._turn
+
+    def _start(self, epochs: int, first: int) -> Optional[Turn]:
+        """The first turn; None: the job needs this worker no more."""
+        if self._turn is not None:
+            raise errors.ParagonError(
+                "ElasticSampler: epochs() was called before; a job has one loop over its "
+                "epochs"
+            )
+        store = self._the_store()
+        self._sharer = _share.Sharer(store)
+        self._has_state = not store.joining
+        try:
+            turn = store.sampler(
+                self._length, self._batch, epochs, self._seed, first=first, order=self._order
+            )
+        except (errors.RemovedError, errors.FinishedError) as err:
+            print(
+                f"paragon: this worker joined too late to take part: {err}",
+                file=sys.stderr,
+                flush=True,
+            )
+            self._removed = True
+            return None
+        return self._enter(turn)
+
+    def _next(self) -> Turn:
+        """Ends the turn, and returns the next one."""
+        store = self._the_store()
+        if self._now().kind == "step":
+            for attached in _attach.attached(store):
+                attached.flush()
+        return self._enter(store.turn())
+
+    def _enter(self, turn: Turn) -> Turn:
+        self._turn = turn
+        if turn.kind == "removed":
+            self._removed = True
+            return turn
+        store = self._the_store()
+        if turn.joined and turn.division != self._shared:
+            self._shared = turn.division
+            items = _share.items_of(_attach.attached(store))
+            self._sharer.share(items, self._has_state, turn.generation)
+            self._has_state = True
+        for attached in _attach.attached(store):
+            attached.examples = turn.size
+        return turn
+
+    def _numbers(self, indices: numpy.ndarray, epoch: int) -> list[int]:
+        if not self._with_epoch:
+            return indices.tolist()
+        return [Index(i, epoch, example_seed(self._seed, epoch, i)) for i in indices.tolist()]
+
+    def _check_loader(self, loader: Any) -> None:
+        if isinstance(getattr(loader, "dataset", None), torch.utils.data.IterableDataset):
+            raise TypeError(
+                "ElasticSampler: the loader's data set is an IterableDataset, whose examples have no "
+                "numbers, so nobody can say which were used; give it __getitem__ and __len__, for "
+                "example with one number for each file, or read it without this sampler"
+            )
+        if getattr(loader, "in_order", True) is False:
+            raise ValueError(
+                "ElasticSampler: the loader has in_order=False, and its batches are counted "
+                "in the order in which they were drawn; leave in_order out"
+            )
+        if not _draws_from(loader, self):
+            raise ValueError(
+                "ElasticSampler: the loader does not draw from this sampler; make it with "
+                "DataLoader(dataset, batch_sampler=sampler, ...), without batch_size and shuffle"
+            )
+
+
+def _number_of(length: Union[int, Sized]) -> int:
+    if isinstance(length, torch.utils.data.IterableDataset):
+        raise TypeError(
+            "ElasticSampler: an IterableDataset has no numbered examples; give it "
+            "__getitem__ and __len__, for example with one number for each file"
+        )
+    number = length if isinstance(length, int) else len(length)
+    if number < 1:
+        raise ValueError(
+            f"ElasticSampler: the data set has {number} examples, want at least 1"
+        )
+    return number
+
+
+def _draws_from(loader: Any, sampler: ElasticSampler) -> bool:
+    """Whether a loader's batches are the sampler's; wrappers have theirs under the same name."""
+    while loader is not None:
+        if loader is sampler:
+            return True
+        loader = getattr(loader, "batch_sampler", None)
+    return False
+
+
+class _Draw:
+    """The batches of a division that a loader has drawn, in its order."""
+
+    def __init__(self, sampler: ElasticSampler, store: Store, turn: Turn) -> None:
+        self._sampler = sampler
+        self._store = store
+        self._turn = turn
+        self.division = turn.division
+        self.epoch = turn.epoch
+        # Each with how many of its examples count. The loop takes them from the left.
+        self.drawn: collections.deque[tuple[list[int], int]] = collections.deque()
+
+    def __iter__(self) -> Iterator[list[int]]:
+        if self._turn.kind != "step":
+            return
+        batch = self._sampler._batch
+        # What counts elsewhere is as long as a batch: models with batch norm need several examples.
+        repeated = numpy.arange(batch)
+        share = self._share()
+        for _ in range(self._turn.left):
+            own = next(share, None)
+            if own is None:
+                indices, size = repeated, 0
+            else:
+                indices, size = own, len(own)
+                if len(own) == batch:
+                    repeated = own
+            numbers = self._sampler._numbers(indices, self.epoch)
+            self.drawn.append((numbers, size))
+            yield numbers
+
+    def _share(self) -> Iterator[numpy.ndarray]:
+        """This worker's examples, batch by batch."""
+        batch, first = self._sampler._batch, self._turn.first
+        while True:
+            got = self._store.indices(first, batch * _AHEAD)
+            first += len(got)
+            for at in range(0, len(got), batch):
+                yield numpy.array(got[at : at + batch])
+            if len(got) < batch * _AHEAD:
+                return
+
+
+class _Source:
+    """Where a loop over batches takes them from: a loader's iterator, anew for each division."""
+
+    def __init__(self, sampler: ElasticSampler, loader: Any) -> None:
+        self._sampler = sampler
+        self._loader = sampler if loader is None else loader
+        self._iterator: Optional[Iterator[Any]] = None
+        self._draw: Optional[_Draw] = None
+
+    def next(self, turn: Turn) -> tuple[Any, list[int]]:
+        """The batch of the turn, and the numbers of its examples."""
+        if self._draw is not None and self._draw.division != turn.division:
+            self.end()
+        if self._iterator is None:
+            self._sampler._draw = None
+            self._iterator = iter(self._loader)
+        batch = next(self._iterator, self)
+        if self._draw is None:
+            self._draw = self._sampler._draw
+        if batch is self or self._draw is None or not self._draw.drawn:
+            raise errors.ParagonError(
+                f"ElasticSampler: epoch {turn.epoch}: the loader ended with {turn.left} steps "
+                "left; it must make one batch of each list of its batch_sampler"
+            )
+        indices, size = self._draw.drawn.popleft()
+        if size != turn.size:
+            raise errors.ParagonError(
+                f"ElasticSampler: epoch {turn.epoch} step {turn.step}: the loader's batch has "
+                f"{size} examples that count, want {turn.size}; a loader must keep the order of its "
+                "batch_sampler, and make one batch of each list"
+            )
+        return batch, indices
+
+    def end(self) -> None:
+        """Drops the iterator, and with it what it has fetched ahead."""
+        self._iterator = None
+        self._draw = None
+        self._sampler._draw = None
