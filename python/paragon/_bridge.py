@@ -19,7 +19,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import threading
 import time
 import weakref

@@ -90,7 +90,7 @@ class Exchanges:
     def __init__(self, bridge: "Bridge", words: Region) -> None:
         self.bridge = bridge
         self._region = words
-        self._words = memoryview(words.raw(0, "u8"))
+        self._words = words.raw(0, "u8").data
         self._packet = bytearray(_PACKET.size)
         # All exchanges up to _ended have ended. _noted is like it, for exchanges that ask to read
         # the socket first: it has been read after these.
@@ -206,12 +206,15 @@ class Exchanges:
     def _exchanged(self, number: int, state: int, error: Optional[Dict[str, Any]]) -> None:
         """Takes the answer of an exchange: it and all before it have ended."""
         self._unread = max(0, self._unread - 1)
-        self._ended = max(self._ended, number)
+        # What came before the answer has been read.
         self._noted = max(self._noted, number)
+        self._advance()
+        if error is not None:
+            failed = error.get("number") or min(self._unexplained, default=number)
+            self._failures.setdefault(int(failed), error)
+        self._ended = max(self._ended, number)
         self._unexplained = [n for n in self._unexplained if n > number]
         self._explained = {n for n in self._explained if n > number}
-        if error is not None:
-            self._failures.setdefault(int(error.get("number", number)), error)
 
     def _failed(self, number: int, error: Dict[str, Any]) -> None:
         """Takes the error of an exchange that is not answered."""

@@ -32,7 +32,7 @@ def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
     a call that waits longer for others is an UnavailableError. The store is closed at the end of
     the program; an exception that ends the program fails the job, with its text."""
     from ._store import Store
-    from .errors import ConflictError, ForkError
+    from .errors import ConflictError
 
     global _current
     with _lock:

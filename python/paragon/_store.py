@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import signal
 import threading
 import traceback
 from dataclasses import dataclass, fields
@@ -14,12 +13,12 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, 
 
 import numpy as np
 
-from . import _life, _process
+from . import _life
 from ._bridge import Bridge
 from ._exchange import Entry, Exchanges, Plan, json_entries
 from ._memory import Memory, Region
 from ._version import PROTOCOL, __version__
-from .errors import BridgeError, ClosedError, ForkError, ParagonError, UsageError
+from .errors import BridgeError, ClosedError, ForkError, UsageError
 
 __all__ = ["Declaration", "Entry", "Plan", "Region", "Store", "Turn"]
 

@@ -72,7 +72,7 @@ class ParagonError(Exception):
     def __str__(self) -> str:
         text = super().__str__()
         where = []
-        if self.key is not None and self.key not in text:
+        if self.key is not None and f"key {self.key}" not in text and f'"{self.key}"' not in text:
             where.append(f"key {self.key}")
         if self.worker is not None:
             where.append(f"worker {self.worker}")

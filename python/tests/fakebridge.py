@@ -18,6 +18,7 @@ from typing import Any, Dict, List
 import numpy as np
 
 FAULTS = dict(w.partition("=")[::2] for w in os.environ.get("FAKE_BRIDGE", "").split(",") if w)
+HELD = {"held": True}
 EXCHANGE = struct.Struct("<cB2xIQIIfI16x")
 
 
@@ -62,11 +63,13 @@ class Bridge:
         self.socket, self.parent = sock, parent
         self.regions: Dict[int, Slots] = {}
         self.values: Dict[str, np.ndarray] = {}
+        self.widths: Dict[str, int] = {}
         self.plans: Dict[int, List[Dict[str, Any]]] = {}
         self.optimizer: Dict[str, Any] = {}
         self.exchanges = 0
         self.error: Any = None
-        self.late: List[bytes] = []
+        # held are the numbers of barriers whose answers come with the next state.
+        self.held: List[int] = []
         self.move_at = int(FAULTS.get("move", 0))
         self.turns: List[Dict[str, Any]] = []
         self.order: Any = None
@@ -102,6 +105,8 @@ class Bridge:
             if method is None:
                 raise Failure("Unsupported", f"the fake bridge has no {op}")
             result = method(message) or {}
+            if result is HELD:
+                return True
             descriptors = result.pop("descriptors", [])
         except Failure as e:
             self.say("J", {"id": number, "error": e.error})
@@ -125,6 +130,9 @@ class Bridge:
                 "descriptors": [words.descriptor]}
 
     def op_state(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        for number in self.held:
+            self.say("J", {"id": number, "result": {}})
+        self.held = []
         return {"rank": 0, "workers": 1, "generation": 1, "joining": False}
 
     def op_memory(self, m: Dict[str, Any]) -> Dict[str, Any]:
@@ -140,6 +148,7 @@ class Bridge:
         for k in m["keys"]:
             if k["key"] in self.values:
                 raise Failure("DuplicateInit", f"kvstore: init key {k['key']}: twice", k["key"])
+            self.widths[k["key"]] = k.get("row_len", 0)
             self.values[k["key"]] = self.regions[k["region"]].values(k["slot"])[: k["size"]].copy()
 
     def value(self, key: str) -> np.ndarray:
@@ -164,11 +173,20 @@ class Bridge:
         self.op_pull(m)
 
     def rows(self, m: Dict[str, Any]) -> Any:
-        region = self.regions[m["region"]]
+        region, width = self.regions[m["region"]], self.widths[m["key"]]
         ids = region.bytes(m["ids"]).view(np.int64)[: m["n"]]
-        table = self.value(m["key"])
-        width = len(region.values(m["values"])) // max(1, m["n"])
-        return ids, table.reshape(-1, width), region.values(m["values"])[: m["n"] * width]
+        table = self.value(m["key"]).reshape(-1, width)
+        return ids, table, region.values(m["values"])[: m["n"] * width].reshape(-1, width)
+
+    def op_push_rows(self, m: Dict[str, Any]) -> None:
+        ids, table, values = self.rows(m)
+        pushed = np.zeros_like(table)
+        np.add.at(pushed, ids, values)
+        table[ids] = pushed[ids]
+
+    def op_pull_rows(self, m: Dict[str, Any]) -> None:
+        ids, table, values = self.rows(m)
+        values[:] = table[ids]
 
     def op_plan(self, m: Dict[str, Any]) -> Dict[str, Any]:
         number = len(self.plans)
@@ -181,9 +199,12 @@ class Bridge:
     def op_drop_plan(self, m: Dict[str, Any]) -> None:
         del self.plans[m["plan"]]
 
-    def op_barrier(self, m: Dict[str, Any]) -> None:
-        if "slow" in FAULTS:
-            time.sleep(float(FAULTS["slow"]))
+    def op_barrier(self, m: Dict[str, Any]) -> Any:
+        if "hold" in FAULTS:
+            self.held.append(m["id"])
+            self.say("N", {"note": "waiting", "text": "barrier waits for worker 1"})
+            return HELD
+        return None
 
     def op_broadcast(self, m: Dict[str, Any]) -> Dict[str, Any]:
         return {"bytes": m["bytes"]}
