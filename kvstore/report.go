@@ -24,8 +24,9 @@ type StepReport struct {
 	Data    time.Duration
 	Save    time.Duration
 	// Loss is the mean over this worker's examples of the step. Without Examples it does not
-	// count. A NaN is a loss, too.
+	// count, nor with NoLoss, where it is not known. A NaN is a loss, too.
 	Loss         float64
+	NoLoss       bool
 	LearningRate float64
 	// GradientNorm is the norm of the mean gradient over all workers.
 	GradientNorm float64
@@ -102,7 +103,7 @@ func (s *reports) ReportStep(r StepReport) {
 	c.Add(telemetry.DataSeconds, seconds(r.Data))
 	c.Add(telemetry.SaveSeconds, seconds(r.Save))
 	c.Set(telemetry.Epoch, float64(r.Epoch))
-	if r.Examples > 0 {
+	if r.Examples > 0 && !r.NoLoss {
 		c.Set(telemetry.Loss, r.Loss)
 	}
 	setKnown(c, telemetry.LearningRate, r.LearningRate)

@@ -20,6 +20,16 @@ var operations = map[string]operation{
 	"cancel":  cancelRequest,
 	"close":   closeStore,
 	"abort":   abortStore,
+
+	"sampler": beginSampler,
+	"turn":    nextTurn,
+	"indices": findIndices,
+	"leave":   leave,
+	"report":  report,
+
+	"table":     makeTable,
+	"push_rows": pushRows,
+	"pull_rows": pullRows,
 }
 
 // urgent are the operations that run beside the most requests that may be under way, so that what

@@ -33,6 +33,8 @@ type session struct {
 	requests requests
 	memory   memory
 	turns    turns
+	rows     rows
+	reports  reports
 }
 
 func newSession(c *conn, log *slog.Logger, getenv func(string) string) *session {

@@ -1,9 +1,336 @@
 package bridge
 
-import "github.com/paragon-train/paragon/kvstore"
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+	"unsafe"
 
-// turns is the session's part in the sharing of examples.
-type turns struct{}
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/sampler"
+)
 
-// pusher returns what the exchanges of the turn under way push by; nil: there is no sampler.
-func (t *turns) pusher(weight float32, examples uint32) kvstore.Pusher { return nil }
+// turns is the session's part in the sharing of examples: a kvstore.ElasticSampler that Python's
+// requests drive.
+//
+// A turn is made by a goroutine of its own, whose context is the session's: all workers wait for
+// each other in it, so a worker cannot take it back. Its request may be cancelled, and Python may be
+// interrupted before it keeps the answer; so turns have numbers, and a request names the turn that
+// it ends. One that names the turn before gets the newest one again.
+type turns struct {
+	mu sync.Mutex
+	// begun is what the sampler was begun with; nil: it was not.
+	begun *samplerArguments
+	// newest is the newest turn; nil: there was none. While it is made the sampler belongs to
+	// its goroutine.
+	newest  *turn
+	sampler *kvstore.ElasticSampler
+	// used is how many examples this worker's turns have had, the one under way included.
+	used uint64
+	// counted has for each key how many of them its contributions have counted.
+	counted map[string]*keyCount
+	// needed is why this worker, which was told to end, cannot leave alone; nil: it was not
+	// told, or can.
+	needed error
+}
+
+// A turn is one that is made or was.
+type turn struct {
+	number uint64
+	// made is closed when result and err are there.
+	made   chan struct{}
+	result kvstore.SamplerTurn
+	err    error
+}
+
+// isMade reports whether the turn was made.
+func (n *turn) isMade() bool {
+	select {
+	case <-n.made:
+		return true
+	default:
+		return false
+	}
+}
+
+// samplerArguments are those of the operation sampler.
+type samplerArguments struct {
+	Examples int    `json:"examples"`
+	Batch    int    `json:"batch"`
+	Epochs   int    `json:"epochs"`
+	First    int    `json:"first"`
+	Seed     uint64 `json:"seed"`
+	Order    string `json:"order"`
+}
+
+// config is the sampler's configuration.
+func (a *samplerArguments) config() (cfg kvstore.SamplerConfig, err error) {
+	cfg = kvstore.SamplerConfig{Examples: a.Examples, Batch: a.Batch, Epochs: a.Epochs, First: a.First, Seed: a.Seed}
+	if a.Order != "" {
+		if cfg.Order, err = sampler.ParseOrder(a.Order); err != nil {
+			return cfg, usage("bridge: sampler: order: %w", err)
+		}
+	}
+	if err := cfg.Validate(); err != nil {
+		return cfg, usage("bridge: sampler: %w", err)
+	}
+	return cfg, nil
+}
+
+// turnResult is a turn as Python gets it.
+type turnResult struct {
+	Number      uint64 `json:"number"`
+	Kind        string `json:"kind"`
+	Epoch       int    `json:"epoch"`
+	Step        uint64 `json:"step"`
+	Steps       uint64 `json:"steps"`
+	Division    uint64 `json:"division"`
+	Generation  uint64 `json:"generation"`
+	Rank        int    `json:"rank"`
+	Workers     int    `json:"workers"`
+	Size        int    `json:"size"`
+	First       int    `json:"first"`
+	Share       int    `json:"share"`
+	Left        int    `json:"left"`
+	GlobalBatch int    `json:"global_batch"`
+	Joined      bool   `json:"joined"`
+	Survivor    int    `json:"survivor"`
+}
+
+// Kinds of turns.
+const (
+	turnStep    = "step"
+	turnEpoch   = "epoch"
+	turnEnd     = "end"
+	turnRemoved = "removed"
+)
+
+// resultOf is a turn of a store for Python.
+func resultOf(store kvstore.Store, number uint64, t *kvstore.SamplerTurn, kind string) turnResult {
+	return turnResult{
+		Number: number, Kind: kind, Epoch: t.Epoch, Step: t.Step, Steps: t.Steps, Division: t.Division,
+		Generation: store.Generation(), Rank: store.Rank(), Workers: store.NumWorkers(),
+		Size: t.Size, First: t.First, Share: t.Share, Left: t.Left, GlobalBatch: t.GlobalBatch,
+		Joined: t.Joined, Survivor: t.Survivor,
+	}
+}
+
+// beginSampler is the operation sampler.
+func beginSampler(ctx context.Context, s *session, args json.RawMessage) (any, error) {
+	var a samplerArguments
+	if err := arguments(args, &a); err != nil {
+		return nil, err
+	}
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	store, err := s.member.get()
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.turns.begin(s, store, &a, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return n.await(ctx, store)
+}
+
+// begin begins to make the sampler and its first turn. A second request that is the same has that
+// turn again, as long as it is the newest.
+func (t *turns) begin(s *session, store kvstore.Store, a *samplerArguments, cfg kvstore.SamplerConfig) (*turn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.begun != nil {
+		if *t.begun == *a && t.newest.number == 1 {
+			return t.newest, nil
+		}
+		return nil, &classError{kvstore.ErrDuplicateInit, errors.New("bridge: sampler: the store has a sampler already, want one in the life of a store")}
+	}
+	t.begun = a
+	return t.make(s, func(ctx context.Context) (result kvstore.SamplerTurn, err error) {
+		made, err := kvstore.NewElasticSampler(ctx, store, cfg)
+		if err != nil {
+			return result, err
+		}
+		t.mu.Lock()
+		t.sampler = made
+		t.mu.Unlock()
+		return made.Next(ctx)
+	}), nil
+}
+
+// nextTurn is the operation turn.
+func nextTurn(ctx context.Context, s *session, args json.RawMessage) (any, error) {
+	var a struct {
+		// After is the number of the turn that ends; nil: the newest one's.
+		After *uint64        `json:"after"`
+		Step  *stepArguments `json:"step"`
+	}
+	if err := arguments(args, &a); err != nil {
+		return nil, err
+	}
+	store, err := s.member.get()
+	if err != nil {
+		return nil, err
+	}
+	n, err := s.turns.next(s, a.After, func(ended *kvstore.SamplerTurn) { s.reports.endTurn(store, ended, a.Step) })
+	if err != nil {
+		return nil, err
+	}
+	return n.await(ctx, store)
+}
+
+// next returns the turn behind the one of the number after, and begins to make it if that one is
+// the newest. ended is called with that one then, if it was a step.
+func (t *turns) next(s *session, after *uint64, ended func(*kvstore.SamplerTurn)) (*turn, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.newest
+	switch {
+	case n == nil:
+		return nil, usage("bridge: turn: there is no sampler; the request sampler comes first")
+	case after != nil && *after+1 == n.number:
+		return n, nil
+	case after != nil && (*after != n.number || !n.isMade()):
+		return nil, usage("bridge: turn: got the turn behind number %d, and the newest is %d; want the number of the last turn that Python was told", *after, n.number)
+	case !n.isMade() || n.err != nil || n.result.Over:
+		return n, nil
+	case t.needed != nil:
+		return nil, t.needed
+	}
+	if n.result.Left > 0 {
+		ended(&n.result)
+	}
+	return t.make(s, t.sampler.Next), nil
+}
+
+// make begins to make a turn. mu is locked.
+func (t *turns) make(s *session, next func(ctx context.Context) (kvstore.SamplerTurn, error)) *turn {
+	n := &turn{number: 1, made: make(chan struct{})}
+	if t.newest != nil {
+		n.number = t.newest.number + 1
+	}
+	steps := t.newest != nil && t.newest.result.Left > 0
+	t.newest = n
+	s.requests.wg.Go(func() {
+		defer close(n.made)
+		begin := time.Now()
+		n.result, n.err = next(s.ctx)
+		s.reports.agreed(time.Since(begin))
+		if !steps {
+			s.reports.beginSteps()
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.used += uint64(n.result.Size)
+	})
+	return n
+}
+
+// await waits until a turn was made, and returns it for Python.
+func (n *turn) await(ctx context.Context, store kvstore.Store) (any, error) {
+	select {
+	case <-n.made:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	switch {
+	case errors.Is(n.err, kvstore.ErrRemoved):
+		return resultOf(store, n.number, &n.result, turnRemoved), nil
+	case n.err != nil:
+		return nil, n.err
+	case n.result.Over:
+		return resultOf(store, n.number, &n.result, turnEnd), nil
+	case n.result.Left == 0:
+		return resultOf(store, n.number, &n.result, turnEpoch), nil
+	}
+	return resultOf(store, n.number, &n.result, turnStep), nil
+}
+
+// begunAny reports whether a sampler shares out the examples.
+func (t *turns) begunAny() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.newest != nil
+}
+
+// findIndices is the operation indices.
+func findIndices(_ context.Context, s *session, args json.RawMessage) (any, error) {
+	var a struct {
+		Region uint32 `json:"region"`
+		Slot   int    `json:"slot"`
+		First  int    `json:"first"`
+		Count  int    `json:"count"`
+	}
+	if err := arguments(args, &a); err != nil {
+		return nil, err
+	}
+	slot, r, err := s.memory.slot(a.Region, a.Slot)
+	if err != nil {
+		return nil, err
+	}
+	defer s.memory.giveBack(r)
+	list := integers(slot)
+	if a.Count < 0 || a.Count > len(list) {
+		return nil, usage("bridge: indices: got a count of %d, want 0 to %d: the int64 values for which the slot has room", a.Count, len(list))
+	}
+	count, err := s.turns.examples(a.First, list[:a.Count])
+	return map[string]int{"count": count}, err
+}
+
+// examples fills list with the examples of this worker's share of the division, and returns how many
+// there were.
+func (t *turns) examples(first int, list []int64) (count int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.newest == nil || !t.newest.isMade() {
+		return 0, usage("bridge: indices: there is no turn; the requests sampler and turn come first, and have to have ended")
+	}
+	if t.newest.err != nil {
+		return 0, t.newest.err
+	}
+	found := t.sampler.Examples(first, make([]int, len(list)))
+	for i, number := range found {
+		list[i] = int64(number)
+	}
+	return len(found), nil
+}
+
+// integers are the int64 values that lie in a slot. Slots begin at multiples of 64 bytes.
+func integers(slot []float32) []int64 {
+	if len(slot) < 2 {
+		return nil
+	}
+	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(slot))), len(slot)/2)
+}
+
+// leave is the operation leave. Where nobody awaits its answer the next turn tells that this worker
+// cannot leave alone: it was told to end all the same.
+func leave(ctx context.Context, s *session, args json.RawMessage) (any, error) {
+	var a struct {
+		ID     uint64 `json:"id"`
+		Reason string `json:"reason"`
+	}
+	if err := arguments(args, &a); err != nil {
+		return nil, err
+	}
+	store, err := s.member.get()
+	if err != nil {
+		return nil, err
+	}
+	err = store.AskLeave(ctx, shorten(a.Reason, 512))
+	if a.ID == 0 && errors.Is(err, kvstore.ErrNeeded) {
+		s.turns.cannotLeave(err)
+	}
+	return nil, err
+}
+
+// cannotLeave makes the next turn fail.
+func (t *turns) cannotLeave(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.needed = err
+}

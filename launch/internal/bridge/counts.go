@@ -1,0 +1,111 @@
+package bridge
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/paragon-train/paragon/kvstore"
+)
+
+// A keyCount is how many of this worker's examples the contributions to one key have counted.
+//
+// Servers add up the examples of a worker's contributions, key by key, to know which it had used
+// should it be lost. So a contribution counts the examples of all turns since the last one to its
+// key: those of a step that was skipped, of gradients that were accumulated, and of turns in which
+// another model trained are counted late, and once.
+type keyCount struct{ examples atomic.Uint64 }
+
+// A contribution says by what the pushes of a turn push.
+type contribution struct {
+	store    kvstore.Store
+	weight   float32
+	examples int
+	// sharing says that a sampler shares out the examples, of which this worker has used so
+	// many.
+	sharing bool
+	used    uint64
+}
+
+// count returns the count of a key.
+func (t *turns) count(key string) *keyCount {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.counted == nil {
+		t.counted = map[string]*keyCount{}
+	}
+	c := t.counted[key]
+	if c == nil {
+		c = new(keyCount)
+		t.counted[key] = c
+	}
+	return c
+}
+
+// contribution returns by what is pushed in the turn under way. Without a sampler the examples are
+// those that Python gives.
+func (t *turns) contribution(store kvstore.Store, weight float32, examples uint32) (contribution, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.newest != nil && !t.newest.isMade() {
+		return contribution{}, usage("bridge: exchange: a turn is being made, and nothing may be pushed between two turns; wait for the answer of turn or sampler")
+	}
+	return contribution{store, weight, int(examples), t.newest != nil, t.used}, nil
+}
+
+// push makes call with a Pusher whose contributions count what each key is due. counts are those of
+// the entries' keys. Keys that are due the same are one call, and nearly always all are. Otherwise
+// the calls are made at the same time: rounds of other workers may close in another order.
+func (c *contribution) push(entries []kvstore.Entry, counts []*keyCount, call func(p kvstore.Pusher, entries []kvstore.Entry) error) error {
+	if !c.sharing {
+		return call(c.store.Step(kvstore.PushOptions{Weight: c.weight, Examples: c.examples}), entries)
+	}
+	first := counts[0].examples.Load()
+	if !slices.ContainsFunc(counts, func(k *keyCount) bool { return k.examples.Load() != first }) {
+		return c.pushDue(first, entries, counts, call)
+	}
+	type group struct {
+		entries []kvstore.Entry
+		counts  []*keyCount
+	}
+	groups := map[uint64]*group{}
+	for i, k := range counts {
+		g := groups[k.examples.Load()]
+		if g == nil {
+			g = new(group)
+			groups[k.examples.Load()] = g
+		}
+		g.entries, g.counts = append(g.entries, entries[i]), append(g.counts, k)
+	}
+	var calls sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for counted, g := range groups {
+		calls.Go(func() {
+			err := c.pushDue(counted, g.entries, g.counts, call)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	calls.Wait()
+	return errors.Join(errs...)
+}
+
+// pushDue pushes keys that have counted the same. A key that failed is due the same again: the
+// servers that have its contribution do not take it twice.
+func (c *contribution) pushDue(counted uint64, entries []kvstore.Entry, counts []*keyCount, call func(p kvstore.Pusher, entries []kvstore.Entry) error) error {
+	due := c.used - counted
+	err := call(c.store.Step(kvstore.PushOptions{Weight: c.weight, Examples: int(due), Counted: due > 0}), entries)
+	var some kvstore.KeyErrors
+	if err != nil && !errors.As(err, &some) {
+		return err
+	}
+	for i, k := range counts {
+		if !slices.ContainsFunc(some, func(e kvstore.KeyError) bool { return e.Key == entries[i].Key }) {
+			k.examples.Store(c.used)
+		}
+	}
+	return err
+}

@@ -1,0 +1,411 @@
+package bridge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/paragon-train/paragon/internal/member/cluster"
+	"github.com/paragon-train/paragon/internal/testing/faultnet"
+	"github.com/paragon-train/paragon/internal/testing/jobtest"
+	"github.com/paragon-train/paragon/internal/testing/joining"
+	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/optim"
+)
+
+// A player is a session whose requests a test makes as Python would, without a socket between.
+type player struct {
+	t     *testing.T
+	s     *session
+	store kvstore.Store
+	last  uint64
+	// region has a slot for numbers of examples.
+	region uint32
+}
+
+// play begins a session of a store. The session ends with the test.
+func play(t *testing.T, store kvstore.Store) *player {
+	t.Helper()
+	p := &player{t: t, s: newSession(nil, slog.New(slog.DiscardHandler), func(string) string { return "" }), store: store}
+	p.s.member.store = store
+	t.Cleanup(func() {
+		p.s.end(errClosed)
+		p.s.requests.wg.Wait()
+	})
+	var made regionResult
+	if err := p.ask(t.Context(), "memory", map[string]any{"lengths": []int{64, 4096, 4096}}, &made); err != nil {
+		t.Fatal(err)
+	}
+	p.region = made.Region
+	return p
+}
+
+// ask makes a request.
+func (p *player) ask(ctx context.Context, op string, args map[string]any, result any) error {
+	p.last++
+	sent := map[string]any{"id": p.last, "op": op}
+	for name, value := range args {
+		sent[name] = value
+	}
+	text, err := json.Marshal(sent)
+	if err != nil {
+		p.t.Error(err)
+		return err
+	}
+	got, err := p.s.perform(ctx, request{ID: p.last, Op: op}, text)
+	if f, ok := got.(withFile); ok {
+		got = f.result
+	}
+	if err != nil || result == nil {
+		return err
+	}
+	if text, err = json.Marshal(got); err == nil {
+		err = json.Unmarshal(text, result)
+	}
+	return err
+}
+
+// indices are examples of the share.
+func (p *player) indices(ctx context.Context, first, count int) ([]int64, error) {
+	var found struct{ Count int }
+	if err := p.ask(ctx, "indices", map[string]any{"region": p.region, "slot": 0, "first": first, "count": count}, &found); err != nil {
+		return nil, err
+	}
+	list, r, err := p.s.memory.slot(p.region, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer p.s.memory.giveBack(r)
+	return append([]int64(nil), integers(list)[:found.Count]...), nil
+}
+
+// contribute makes an exchange of keys with these gradients, which become the new values.
+func (p *player) contribute(ctx context.Context, weight float32, keys []string, grads [][]float32) error {
+	by, err := p.s.turns.contribution(p.store, weight, 0)
+	if err != nil {
+		return err
+	}
+	entries, counts := make([]kvstore.Entry, len(keys)), make([]*keyCount, len(keys))
+	for i, key := range keys {
+		entries[i] = kvstore.Entry{Key: key, Grads: [][]float32{grads[i]}, Outs: [][]float32{grads[i]}}
+		counts[i] = p.s.turns.count(key)
+	}
+	return by.push(entries, counts, func(pusher kvstore.Pusher, entries []kvstore.Entry) error {
+		return pusher.PushPullMany(ctx, entries)
+	})
+}
+
+// A turnJob is a job whose workers are players: two keys count how often each example was used. Of
+// the second one gradients are accumulated, and pushed every other turn.
+type turnJob struct {
+	t        *testing.T
+	job      *jobtest.Job
+	examples int
+	epochs   int
+	// at is called before the pushes of a step, and between them where step is negative.
+	at      func(w *turnWorker, step int)
+	running sync.WaitGroup
+	// mu guards workers.
+	mu      sync.Mutex
+	workers []*turnWorker
+}
+
+type turnWorker struct {
+	*player
+	j      *turnJob
+	number int
+	host   *faultnet.Host
+	values [2][]float32
+	turns  map[string]turnResult
+	kind   string
+	err    error
+}
+
+func (j *turnJob) start(number int, cfg cluster.Config) {
+	w := &turnWorker{j: j, number: number, host: cfg.Network.(*faultnet.Host), turns: map[string]turnResult{}}
+	j.mu.Lock()
+	j.workers = append(j.workers, w)
+	j.mu.Unlock()
+	j.running.Go(func() { w.err = w.run(cfg) })
+}
+
+var turnKeys = []string{"every", "other"}
+
+const turnBatch = 4
+
+func (w *turnWorker) run(cfg cluster.Config) (err error) {
+	ctx := w.j.t.Context()
+	kv, err := joining.Join(ctx, cfg, "dist_sync", kvstore.WithTimeout(time.Minute))
+	if err != nil {
+		return err
+	}
+	defer func() { err = kvstore.Leave(kv, err) }()
+	w.player = play(w.j.t, kv)
+	err = kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1})
+	for _, key := range turnKeys {
+		err = errors.Join(err, kv.Init(ctx, key, make([]float32, w.j.examples)))
+	}
+	if err != nil {
+		return err
+	}
+	var turn turnResult
+	if err := w.ask(ctx, "sampler", map[string]any{"examples": w.j.examples, "batch": turnBatch, "epochs": w.j.epochs, "seed": 7}, &turn); err != nil {
+		return err
+	}
+	return w.train(ctx, turn)
+}
+
+// train loads batches ahead as a DataLoader does, and drops them with the division.
+func (w *turnWorker) train(ctx context.Context, turn turnResult) error {
+	const ahead = 3
+	var loaded []int64
+	var from int
+	var division uint64
+	accumulated := make([]float32, w.j.examples)
+	for {
+		w.turns[fmt.Sprint(turn.Epoch, turn.Steps, turn.Kind)] = turn
+		if w.kind = turn.Kind; turn.Kind == turnEnd || turn.Kind == turnRemoved {
+			return nil
+		}
+		if turn.Kind == turnStep {
+			if turn.Division != division {
+				division, loaded, from = turn.Division, nil, turn.First
+			}
+			if turn.First+turn.Size > from+len(loaded) {
+				var err error
+				if loaded, err = w.indices(ctx, turn.First, ahead*turnBatch); err != nil {
+					return err
+				}
+				from = turn.First
+			}
+			if err := w.step(ctx, turn, loaded[turn.First-from:][:turn.Size], accumulated); err != nil {
+				return err
+			}
+		}
+		if err := w.ask(ctx, "turn", map[string]any{"after": turn.Number}, &turn); err != nil {
+			return err
+		}
+	}
+}
+
+// step pushes a gradient for each turn, and an accumulated one for every other turn and the last one
+// of each division.
+func (w *turnWorker) step(ctx context.Context, turn turnResult, batch []int64, accumulated []float32) error {
+	grad := make([]float32, w.j.examples)
+	for _, i := range batch {
+		grad[i]++
+		accumulated[i]++
+	}
+	w.j.at(w, int(turn.Steps))
+	if err := w.contribute(ctx, float32(len(batch)), turnKeys[:1], [][]float32{grad}); err != nil {
+		return err
+	}
+	w.values[0] = grad
+	if w.j.at(w, -int(turn.Steps)); turn.Steps%2 == 0 && turn.Left > 1 {
+		return nil
+	}
+	pushed := append([]float32(nil), accumulated...)
+	clear(accumulated)
+	if err := w.contribute(ctx, 1, turnKeys[1:], [][]float32{pushed}); err != nil {
+		return err
+	}
+	w.values[1] = pushed
+	return nil
+}
+
+// run runs a job to its end: the workers that end have used each example once an epoch.
+func (j *turnJob) run(workers int) {
+	j.t.Helper()
+	j.job = jobtest.New(j.t, jobtest.Config{Workers: workers, Servers: 2, Elastic: cluster.Elastic{Enabled: true}, Lease: 2 * time.Second, Heartbeat: 500 * time.Millisecond})
+	for i := range workers {
+		j.start(i, j.job.WorkerConfig(i))
+	}
+	j.running.Wait()
+	for _, w := range j.workers {
+		if w.kind != turnEnd {
+			continue
+		}
+		for i := range j.examples {
+			for k, key := range turnKeys {
+				if n := w.values[k][i]; n != float32(j.epochs) {
+					j.t.Errorf("worker %d: key %s: example %d was used %v times in %d epochs", w.number, key, i, n, j.epochs)
+					return
+				}
+			}
+		}
+	}
+	for _, a := range j.workers {
+		for _, b := range j.workers {
+			for at, told := range a.turns {
+				other, ok := b.turns[at]
+				same := func(r turnResult) string {
+					return fmt.Sprint(r.Left, r.GlobalBatch, r.Joined, r.Survivor, r.Workers, r.Generation)
+				}
+				if ok && same(told) != same(other) {
+					j.t.Errorf("turn %s: worker %d was told %+v, worker %d %+v", at, a.number, told, b.number, other)
+				}
+			}
+		}
+	}
+}
+
+// Whatever happens to the workers, every example is used once an epoch, of models whose gradients
+// are accumulated as well: as far as the lost worker has pushed those.
+func TestTurnsUseEveryExampleOnceOverAJoinALeaveAndALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &turnJob{t: t, examples: 100, epochs: 3}
+		j.at = func(w *turnWorker, step int) {
+			time.Sleep(100 * time.Millisecond)
+			switch {
+			case w.number == 0 && step == 2:
+				j.start(3, j.job.JoinerConfig(3))
+			case w.number == 1 && step == 9:
+				if err := w.ask(t.Context(), "leave", map[string]any{"reason": "told to"}, nil); err != nil {
+					t.Error(err)
+				}
+			case w.number == 2 && step == 14:
+				// What it accumulated was pushed in step 13.
+				w.host.Kill(false)
+			}
+		}
+		j.run(3)
+		ends := map[int]string{}
+		for _, w := range j.workers {
+			ends[w.number] = w.kind
+			if (w.err == nil) != (w.number != 2) {
+				t.Errorf("worker %d ended with error %v, want one of the lost worker 2 alone", w.number, w.err)
+			}
+		}
+		if want := map[int]string{0: turnEnd, 1: turnRemoved, 2: turnStep, 3: turnEnd}; fmt.Sprint(ends) != fmt.Sprint(want) {
+			t.Errorf("the workers ended with turns %v, want %v", ends, want)
+		}
+	})
+}
+
+// stores makes the stores of a job of two.
+func stores(t *testing.T) []kvstore.Store {
+	t.Helper()
+	return jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}}).Stores(t, "dist_sync")
+}
+
+var oneEpoch = map[string]any{"examples": 12, "batch": 2, "epochs": 1, "seed": 1}
+
+// A turn whose wait Python gave up, or whose answer it did not keep, is there when it asks again,
+// and no example is left out.
+func TestATurnThatPythonMissedComesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := stores(t)
+		missing, other := play(t, kv[0]), play(t, kv[1])
+		var a, b, again turnResult
+		for range 2 {
+			if err := missing.ask(t.Context(), "sampler", oneEpoch, &a); err != nil || a.Number != 1 || a.Kind != turnStep || a.First != 0 {
+				t.Fatalf("sampler: got turn %+v and error %v, want the first turn", a, err)
+			}
+		}
+		if err := other.ask(t.Context(), "sampler", oneEpoch, &b); err != nil {
+			t.Fatal(err)
+		}
+		given, begun := make(chan error, 1), make(chan error, 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() { given <- missing.ask(ctx, "turn", map[string]any{"after": 1}, nil) }()
+		synctest.Wait()
+		if _, err := missing.indices(t.Context(), 0, 1); !errors.Is(err, errUsage) {
+			t.Errorf("indices while a turn is made: got error %v, want one of class Usage", err)
+		}
+		if err := missing.contribute(t.Context(), 1, []string{"w"}, [][]float32{{1}}); !errors.Is(err, errUsage) {
+			t.Errorf("an exchange while a turn is made: got error %v, want one of class Usage", err)
+		}
+		cancel(errCancelled)
+		if err := <-given; !errors.Is(err, errCancelled) {
+			t.Fatalf("a cancelled turn: got error %v, want Cancelled", err)
+		}
+		go func() { begun <- other.ask(t.Context(), "turn", nil, &b) }()
+		for range 2 {
+			if err := missing.ask(t.Context(), "turn", map[string]any{"after": 1}, &again); err != nil || again.Number != 2 || again.First != 2 {
+				t.Fatalf("the same turn again: got turn %+v and error %v, want the second turn with its examples from place 2 on", again, err)
+			}
+		}
+		if err := <-begun; err != nil || b.Number != 2 {
+			t.Errorf("the other worker: got turn %+v and error %v, want its second", b, err)
+		}
+		for _, after := range []uint64{0, 3} {
+			if err := missing.ask(t.Context(), "turn", map[string]any{"after": after}, nil); !errors.Is(err, errUsage) {
+				t.Errorf("the turn behind number %d: got error %v, want one of class Usage", after, err)
+			}
+		}
+	})
+}
+
+// A worker that was told to end by a signal, and cannot leave alone, hears it with its next turn.
+func TestAWorkerThatCannotLeaveHearsItWithItsTurn(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "dist_sync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	p := play(t, kv)
+	if err := p.ask(t.Context(), "sampler", oneEpoch, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ask(t.Context(), "leave", map[string]any{"reason": "told to"}, nil); !errors.Is(err, kvstore.ErrNeeded) {
+		t.Errorf("leave: got error %v, want ErrNeeded", err)
+	}
+	if err := p.ask(t.Context(), "turn", nil, nil); err != nil {
+		t.Errorf("the turn after a refusal that was told: got error %v", err)
+	}
+	if _, err := leave(t.Context(), p.s, json.RawMessage(`{"id": 0, "reason": "SIGTERM"}`)); !errors.Is(err, kvstore.ErrNeeded) {
+		t.Errorf("leave: got error %v, want ErrNeeded", err)
+	}
+	if err := p.ask(t.Context(), "turn", nil, nil); !errors.Is(err, kvstore.ErrNeeded) {
+		t.Errorf("the turn after a refusal that nobody was told: got error %v, want ErrNeeded", err)
+	}
+}
+
+func TestRequestsAboutTurnsThatCannotBeAreRefused(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "dist_sync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	p := play(t, kv)
+	refused := func(op string, args map[string]any, class error, want string) {
+		t.Helper()
+		if err := p.ask(t.Context(), op, args, nil); !errors.Is(err, class) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s %v: got error %v, want %q of class %v", op, args, err, want, class)
+		}
+	}
+	with := func(name string, value any) map[string]any {
+		args := map[string]any{name: value}
+		for n, v := range oneEpoch {
+			if n != name {
+				args[n] = v
+			}
+		}
+		return args
+	}
+	refused("turn", nil, errUsage, "there is no sampler")
+	refused("indices", map[string]any{"region": p.region, "slot": 0, "count": 1}, errUsage, "there is no turn")
+	refused("sampler", with("order", "shuffled"), errUsage, "want permutation, contiguous, sequential or blocks")
+	refused("sampler", with("batch", 0), errUsage, "SamplerConfig.Batch is 0")
+	refused("sampler", with("seed", -1), errUsage, "arguments of a request")
+	if err := p.ask(t.Context(), "sampler", with("order", "sequential"), nil); err != nil {
+		t.Fatal(err)
+	}
+	refused("sampler", oneEpoch, kvstore.ErrDuplicateInit, "the store has a sampler already")
+	refused("indices", map[string]any{"region": p.region, "slot": 0, "count": 33}, errUsage, "got a count of 33, want 0 to 32")
+	refused("indices", map[string]any{"region": p.region, "slot": 3, "count": 1}, errUsage, "has no slot 3")
+	refused("push_rows", map[string]any{"key": "words", "region": p.region}, kvstore.ErrUnknownKey, "is no table of this session")
+	if got, err := p.indices(t.Context(), 9, 20); err != nil || fmt.Sprint(got) != "[9 10 11]" {
+		t.Errorf("indices at the end of a share: got %v and error %v, want [9 10 11]", got, err)
+	}
+	if got, err := p.indices(t.Context(), -1, 2); err != nil || len(got) != 0 {
+		t.Errorf("indices before a share: got %v and error %v, want none", got, err)
+	}
+}
