@@ -245,7 +245,7 @@ demo: ## train on this machine: 2 workers, 2 servers, no network
 
 deps: ## install what the tests need besides Go (Debian, as root)
 	apt-get update
-	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static binutils-aarch64-linux-gnu g++ clang-19 prometheus chromium
+	apt-get install -y --no-install-recommends openssh-server openssh-client rsync iproute2 qemu-user-static binutils-aarch64-linux-gnu g++ clang-19 prometheus chromium python3-torch python3-numpy python3-pytest python3-venv
 
 clean: ## remove what was built
 	rm -rf $(BIN)

@@ -118,9 +118,10 @@ class Reference:
 
     def name(self, m: Module, name: str) -> None:
         """Shows a public name of a module, or says where it is shown."""
-        if f"{m.name}.{name}" in self.modules or name.startswith("__"):
+        found = self.resolve(m, name)
+        if found is None or name.startswith("__"):
             return
-        owner, own, node = self.resolve(m, name)
+        owner, own, node = found
         before = self.shown.get((owner, own))
         if before is None and owner != m.name and self.modules[owner].public:
             before = f"{owner}.{own}"
@@ -136,8 +137,12 @@ class Reference:
         else:
             self.constant(name, owner, node)
 
-    def resolve(self, m: Module, name: str) -> Tuple[str, str, ast.stmt]:
-        """The module that defines a name, the name there, and the definition."""
+    def resolve(self, m: Module, name: str) -> Optional[Tuple[str, str, ast.stmt]]:
+        """The module that defines a name, the name there, and the definition.
+
+        None for a name that is a module itself."""
+        if f"{m.name}.{name}" in self.modules:
+            return None
         node = m.definition(name)
         if node is None:
             raise SystemExit(f"reference: {m.name} exports {name}, and does not define it")
