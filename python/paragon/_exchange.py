@@ -103,7 +103,10 @@ class Exchanges:
         # whose error came before their word was read.
         self._unexplained: List[int] = []
         self._explained: Set[int] = set()
+        # _failures are the errors that wait to be raised, and _raised the exchanges whose error
+        # was raised before an answer repeats it.
         self._failures: Dict[int, Dict[str, Any]] = {}
+        self._raised: Set[int] = set()
         # _plan is any plan, for an exchange of nothing.
         self._plan = 0
         bridge.exchanged = self._exchanged
@@ -211,7 +214,9 @@ class Exchanges:
         self._advance()
         if error is not None:
             failed = error.get("number") or min(self._unexplained, default=number)
-            self._failures.setdefault(int(failed), error)
+            if failed not in self._raised:
+                self._failures.setdefault(int(failed), error)
+        self._raised = {n for n in self._raised if n > number}
         self._ended = max(self._ended, number)
         self._unexplained = [n for n in self._unexplained if n > number]
         self._explained = {n for n in self._explained if n > number}
@@ -228,6 +233,7 @@ class Exchanges:
         with self.bridge.lock:
             past = sorted(n for n in self._failures if n <= number)
             errors = [self._failures.pop(n) for n in past]
+            self._raised.update(past)
         return exception(errors[0], self.bridge.rank, seconds) if errors else None
 
     def _tidy(self) -> None:

@@ -58,8 +58,9 @@ class Turn:
 
     ``kind`` is "step" (a batch), "epoch" (the epoch has ended), "end" (all have) or "removed" (this
     worker was asked to leave, and has left). ``size`` is the number of examples of this worker's
-    batch, and ``first`` where it begins in its share of the division; a size of 0: the share is
-    used up while others go on. ``division`` counts divisions: with a new one, what was drawn from
+    batch, and ``first`` where it begins in its share of the division, which has ``share`` examples;
+    a size of 0: the share is used up while others go on. ``global_batch`` is the batch of all
+    workers together. ``division`` counts divisions: with a new one, what was drawn from
     the old one is void. ``left`` is how many turns the division still has, this one included;
     ``joined`` says that workers joined with it, who need the state, and ``survivor`` is the lowest
     rank that had come to it before, -1 if none is left. A turn of kind "epoch" may have ``joined``,
@@ -75,7 +76,9 @@ class Turn:
     workers: int = 1
     size: int = 0
     first: int = 0
+    share: int = 0
     left: int = 0
+    global_batch: int = 0
     joined: bool = False
     survivor: int = 0
 

@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
@@ -29,30 +29,40 @@ class Failure(Exception):
 
 
 class Slots:
+    """A region. Each slot begins a page, so that it can move by itself."""
+
     def __init__(self, number: int, lengths: List[int]) -> None:
         self.number, self.lengths, self.offsets, at = number, lengths, [], 0
         for n in lengths:
             self.offsets.append(at)
-            at += -(-4 * n // 64) * 64
-        self.size = -(-at // 4096) * 4096
-        self.new()
+            at += self.pages(n)
+        self.size = at
+        self.descriptor, memory = self.new(self.size)
+        self.slots = [memory[o : o + 4 * n] for o, n in zip(self.offsets, lengths)]
 
-    def new(self) -> None:
-        self.descriptor = os.memfd_create("fake", os.MFD_CLOEXEC)
-        os.ftruncate(self.descriptor, self.size)
-        self.map = mmap.mmap(self.descriptor, self.size)
+    @staticmethod
+    def pages(n: int) -> int:
+        return -(-4 * n // mmap.PAGESIZE) * mmap.PAGESIZE
 
-    def move(self) -> None:
-        old = self.map[:]
-        self.new()
-        self.map[:] = old
+    @staticmethod
+    def new(size: int) -> Tuple[int, np.ndarray]:
+        descriptor = os.memfd_create("fake", os.MFD_CLOEXEC)
+        os.ftruncate(descriptor, size)
+        return descriptor, np.frombuffer(mmap.mmap(descriptor, size), np.uint8)
+
+    def move(self, slot: int) -> Tuple[int, int]:
+        """Moves a slot into a file of its own; returns its descriptor and size."""
+        size = self.pages(self.lengths[slot])
+        descriptor, memory = self.new(size)
+        memory[: len(self.slots[slot])] = self.slots[slot]
+        self.slots[slot] = memory[: len(self.slots[slot])]
+        return descriptor, size
 
     def bytes(self, slot: int) -> np.ndarray:
-        start = self.offsets[slot]
-        return np.frombuffer(self.map, np.uint8)[start : start + 4 * self.lengths[slot]]
+        return self.slots[slot]
 
     def values(self, slot: int) -> np.ndarray:
-        return self.bytes(slot).view(np.float32)
+        return self.slots[slot].view(np.float32)
 
     def answer(self) -> Dict[str, Any]:
         return {"region": self.number, "offsets": self.offsets, "bytes": self.size}
@@ -273,12 +283,12 @@ class Bridge:
                 state, self.error = 2, self.error or failure.error
             if number == self.move_at:
                 region = self.regions[e["region"]]
-                region.move()
-                if not flags & 2:
-                    # The old pages keep what they had: only the new ones have the value.
-                    region.values(e["out"])[:1] += 1000
-                self.say("N", {"note": "moved", "region": region.number, "offset": 0,
-                               "bytes": region.size}, [region.descriptor])
+                descriptor, size = region.move(e["out"])
+                # The old pages keep what they had: only the new ones have the value.
+                region.values(e["out"])[:1] += 1000
+                self.say("N", {"note": "moved", "region": region.number,
+                               "offset": region.offsets[e["out"]], "bytes": size}, [descriptor])
+                os.close(descriptor)
                 state = 3
         self.words[number % 1024] = number * 4 + state
         if flags & 1:
