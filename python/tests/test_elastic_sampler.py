@@ -13,7 +13,7 @@ from typing import Any, Callable, Optional
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("paragon.torch._attach")
+
 
 import elastic_fake  # noqa: E402
 from paragon.errors import ParagonError  # noqa: E402

@@ -5,6 +5,10 @@
     import paragon.torch as pt
     store = pt.init()
     pt.attach(model, optimizer, store)
+    batches = pt.ElasticSampler(len(dataset), batch_size=64, seed=1)
+    for epoch in batches.epochs(10):
+        for x, y in batches.batches(DataLoader(dataset, batch_sampler=batches)):
+            ...
 
 After attach each ``.grad`` is the mean over all workers when ``backward()`` returns; the rest of a
 training loop stays as it is. What is sent during backward overlaps with it.
@@ -14,5 +18,16 @@ from paragon import errors
 
 from ._attach import Attached, attach, attached, no_sync
 from ._init import init
+from ._sampler import ElasticSampler, Index, example_seed
 
-__all__ = ["Attached", "attach", "attached", "errors", "init", "no_sync"]
+__all__ = [
+    "Attached",
+    "ElasticSampler",
+    "Index",
+    "attach",
+    "attached",
+    "errors",
+    "example_seed",
+    "init",
+    "no_sync",
+]

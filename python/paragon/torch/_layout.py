@@ -176,7 +176,8 @@ def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
     """Raise ConflictError unless this worker's lines are rank 0's. The text names the first
     difference and both workers, and all workers raise the same; a worker that joins a running job
     compares with what the job has, and raises alone."""
-    if store.num_workers == 1 and not store.joining:
+    # A job that begins with one worker tells those who join later.
+    if store.alone:
         return
     theirs = _first_text(store, prefix, "\n".join(lines)).split("\n")
     found = first_difference(lines, theirs)

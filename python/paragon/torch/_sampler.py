@@ -23,12 +23,14 @@ class Index(int):
     """The number of an example that knows its epoch: an int in every other respect.
 
     ``seed`` is a number below 2⁶³ that depends on the sampler's seed, the epoch and the example,
-    and on nothing else. Random augmentation that begins with it is the same whichever worker, or data
-    loader's process, makes it.
+    and on nothing else. Random augmentation that begins with it is the same whichever worker, or
+    process of a data loader, makes it.
     """
 
     epoch: int
+    """The epoch for which the example was drawn."""
     seed: int
+    """The seed of this example in this epoch."""
 
     def __new__(cls, value: int, epoch: int, seed: int) -> "Index":
         self = super().__new__(cls, value)
@@ -201,6 +203,7 @@ class ElasticSampler:
 
     @property
     def epoch(self) -> int:
+        """The number of the epoch, from 0."""
         return self._now().epoch
 
     @property
