@@ -1,0 +1,117 @@
+"""DistributedOptimizer: the user's own optimizer, whose gradients are combined during backward."""
+
+from __future__ import annotations
+
+import contextlib
+import types
+from typing import Any, Iterable, Iterator, List, Optional, Tuple
+
+import torch
+
+from paragon import Store
+
+from .. import _attach, _hooks
+
+
+class Parameters(torch.nn.Module):
+    """Parameters by name, for an optimizer that is given without its model."""
+
+    def __init__(self, named: List[Tuple[str, torch.Tensor]]) -> None:
+        super().__init__()
+        # register_parameter refuses names with dots, which the model's own names have.
+        self._parameters.update(named)  # type: ignore[arg-type]
+
+
+class Combined(_attach.Attached):
+    """Parameters whose gradients are the mean, or the sum, over all workers after each backward."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        named: List[Tuple[str, torch.Tensor]],
+        store: Store,
+        compression: Optional[str],
+        passes: int,
+        total: bool,
+    ) -> None:
+        self._total = total
+        # The optimizer is named afterwards: its learning rate may differ by worker until the
+        # program broadcasts its state, which attach would refuse.
+        super().__init__(Parameters(named), None, store, None, None, compression, passes)
+        self.optimizer, self.optimizers = optimizer, [optimizer]
+        self._group_sizes = self._sizes()
+        self._ends = [_hooks.before_step(optimizer, self._before_step)]
+        _attach._registry.append(self)
+
+    def set_passes(self, passes: int) -> None:
+        if passes < 1:
+            raise ValueError(f"backward_passes_per_step of {passes}; want at least 1")
+        self._passes = passes
+
+    def passed(self, exchanged: bool) -> None:
+        if exchanged and self._total and self.store.num_workers > 1:
+            with torch.no_grad():
+                for _, p in self.parameters:
+                    if p.grad is not None:
+                        p.grad.mul_(self.store.num_workers)
+        super().passed(exchanged)
+
+
+def named_parameters_of(
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]],
+    unnamed: str,
+) -> List[Tuple[str, torch.Tensor]]:
+    """Returns a name for each parameter of the optimizer, in the order of the names given.
+
+    Raises ValueError where two parameters have one name, or one of the optimizer's has none."""
+    groups = optimizer.param_groups
+    if named_parameters is None:
+        return [
+            (f"{unnamed}.{i}.{j}", p)
+            for i, group in enumerate(groups)
+            for j, p in enumerate(group["params"])
+        ]
+    named = list(named_parameters)
+    if any(not isinstance(n, tuple) for n in named):
+        raise ValueError(
+            "named_parameters is no sequence of tuples (name, parameter); give it "
+            "model.named_parameters()"
+        )
+    names = [n for n, _ in named]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        raise ValueError(f"parameter names must be unique; found twice: {', '.join(twice)}")
+    known = {id(p) for _, p in named}
+    for i, group in enumerate(groups):
+        for j, p in enumerate(group["params"]):
+            if id(p) not in known:
+                raise ValueError(
+                    f"parameter {j} of group {i} of the optimizer ({tuple(p.shape)}) is not in "
+                    f"named_parameters; name all parameters, or none"
+                )
+    used = {id(p) for group in groups for p in group["params"]}
+    return [(n, p) for n, p in named if id(p) in used]
+
+
+def distribute(optimizer: torch.optim.Optimizer, combined: Combined) -> torch.optim.Optimizer:
+    """Gives the optimizer the methods that programs call, and returns it: the same object."""
+
+    def synchronize(self: torch.optim.Optimizer) -> None:
+        """Makes each gradient the combined one, if it is not yet. A second call does nothing."""
+        combined.synchronize()
+
+    @contextlib.contextmanager
+    def skip_synchronize(self: torch.optim.Optimizer) -> Iterator[None]:
+        """A block whose step() follows synchronize(). It changes nothing here, since gradients
+        are combined once, at the end of backward."""
+        yield
+
+    def set_backward_passes_per_step(self: torch.optim.Optimizer, passes: int) -> None:
+        """Sets how many backward passes are added up before gradients are combined."""
+        combined.set_passes(passes)
+
+    target: Any = optimizer
+    for method in (synchronize, skip_synchronize, set_backward_passes_per_step):
+        setattr(target, method.__name__, types.MethodType(method, optimizer))
+    return optimizer
