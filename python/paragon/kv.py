@@ -609,7 +609,7 @@ class KVStore:
         """Returns the value as an array of a type that can be sent."""
         a = value if type(value) is np.ndarray else np.asarray(value)
         kind = a.dtype
-        if kind is _FLOAT32 or kind == _FLOAT32 or kind == np.float16 or kind.name == "bfloat16":
+        if kind is _FLOAT32 or kind.name in ("float32", "float16", "bfloat16"):
             return a
         raise UsageError(
             f"paragon: kv: {verb} key {name}: an array of {kind.name}, want float32, float16 or "

@@ -76,6 +76,7 @@ class Bridge:
         self.widths: Dict[str, int] = {}
         self.plans: Dict[int, List[Dict[str, Any]]] = {}
         self.optimizer: Dict[str, Any] = {}
+        self.planned = 0
         self.exchanges = 0
         self.error: Any = None
         # held are the numbers of barriers whose answers come with the next state.
@@ -166,6 +167,10 @@ class Bridge:
             raise Failure("UnknownKey", f"kvstore: key {key}: unknown key", key)
         return self.values[key]
 
+    def op_drop_key(self, m: Dict[str, Any]) -> None:
+        """Forgets a key, which no real bridge does: so that exchanges of it fail."""
+        del self.values[m["key"]]
+
     def op_pull(self, m: Dict[str, Any]) -> None:
         for k in m["keys"]:
             value = self.value(k["key"])
@@ -199,7 +204,8 @@ class Bridge:
         values[:] = table[ids]
 
     def op_plan(self, m: Dict[str, Any]) -> Dict[str, Any]:
-        number = len(self.plans)
+        self.planned += 1
+        number = self.planned
         self.plans[number] = list(m["entries"])
         return {"plan": number}
 
