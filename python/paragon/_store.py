@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import platform
 import threading
@@ -297,8 +298,11 @@ class Store:
         self._request("set_learning_rate", {"round": round, "rate": rate})
 
     def report(self, **fields: Any) -> None:
-        """Tells the job of a step, an evaluation or a checkpoint, for its page and metrics."""
-        self._request("report", fields)
+        """Tells the job of a step, an evaluation or a checkpoint, for its page and metrics.
+
+        ``step`` is a dict of loss, examples, seconds and more, as in ``report(step={"loss":
+        0.5})``. Numbers may be numpy's, and need not be finite."""
+        self._request("report", _plain(fields))
 
     def broadcast(self, text: Optional[str]) -> str:
         """Returns on every worker the text of the worker of the lowest rank.
@@ -412,10 +416,8 @@ class Store:
         """Leaves the job because of ``cause``, and fails the job: the others hear who and why.
 
         It takes at most 5 s. A second call does nothing; nor does a call in a forked child."""
-        last = traceback.extract_tb(cause.__traceback__)
-        where = f"{last[-1].filename}:{last[-1].lineno}" if last else ""
         text = str(cause)[:4096]
-        fields = {"class": type(cause).__name__, "text": text, "last": where}
+        fields = {"class": type(cause).__name__, "text": text, "last": _where(cause)}
         self._end(f"the store was aborted: {type(cause).__name__}: {text}", "abort", fields)
 
     def _end(self, why: str, op: str, fields: Mapping[str, Any]) -> None:
@@ -432,6 +434,28 @@ class Store:
     def has_thread(self, ident: int) -> bool:
         """Whether the thread has made a request."""
         return ident in self._threads
+
+
+def _where(cause: BaseException) -> str:
+    """Returns the last line of the program, not of this package, that an exception came through."""
+    frames = traceback.extract_tb(cause.__traceback__)
+    package = os.path.dirname(__file__) + os.sep
+    own = [f for f in frames if not f.filename.startswith(package)] or frames
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+
+
+def _plain(value: Any) -> Any:
+    """Returns the value as JSON can have it: numbers that are not finite are words."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (float, np.floating)):
+        number = float(value)
+        return number if math.isfinite(number) else str(number)
+    if isinstance(value, np.integer):
+        return int(value)
+    return value
 
 
 def _runs(items: Sequence[Dict[str, Any]], most: int) -> Iterator[List[Dict[str, Any]]]:

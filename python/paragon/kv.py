@@ -66,9 +66,10 @@ _TYPES = {
 
 _FLOAT32 = np.dtype(np.float32)
 
-# Slots for keys that are initialised one by one come from regions of many: pairs of slots of
-# this capacity, and how many a region has.
-_POOLS = ((4096, 64), (65536, 16))
+# Keys that are initialised one by one share regions with keys of the same size, of up to
+# _MAX_PAIRS keys. Larger ones than _LARGE values have regions of their own.
+_MAX_PAIRS = 64
+_LARGE = 1 << 20
 
 # _MAX_GROUPS is how many lists of keys are kept, each with its plan.
 _MAX_GROUPS = 64
@@ -172,6 +173,14 @@ class _Rows:
         self.row_len = int(np.prod(shape[1:], dtype=np.int64))
 
 
+class _Pool:
+    """Pairs of slots of one size: those that are free, and how many are taken."""
+
+    def __init__(self) -> None:
+        self.free: List[Tuple[Region, Tuple[int, int]]] = []
+        self.taken = 0
+
+
 class _Group:
     """The keys of a call, which is likely to be made again."""
 
@@ -199,7 +208,7 @@ class KVStore:
         self._keys: Dict[str, Union[_Dense, _Rows]] = {}
         self._kind: Optional[type] = None
         self._groups: Dict[Any, _Group] = {}
-        self._free: Dict[int, List[Tuple[Region, Tuple[int, int]]]] = {}
+        self._pools: Dict[int, _Pool] = {}
         self._rows: Optional[Region] = None
 
     def __getattr__(self, name: str) -> Any:
@@ -252,7 +261,14 @@ class KVStore:
             if isinstance(first, RowSparseArray):
                 rows.append((name, first))
             else:
-                dense.append((name, self._array("init", name, first)))
+                value = self._array("init", name, first)
+                if value.size == 0:
+                    raise SizeError(
+                        f"paragon: kv: init key {name}: an array of shape {value.shape} has no "
+                        "values",
+                        key=name,
+                    )
+                dense.append((name, value))
         self._init_dense(dense)
         for name, table in rows:
             self._init_rows(name, table)
@@ -518,21 +534,23 @@ class KVStore:
             return [self._pooled(values[0].size)]
         found: List[Tuple[Region, Tuple[int, int]]] = []
         for at in range(0, len(values), 2048):
-            sizes = [max(1, v.size) for v in values[at : at + 2048]]
+            sizes = [v.size for v in values[at : at + 2048]]
             region = self.store.memory(sizes + sizes)
             found += [(region, (i, len(sizes) + i)) for i in range(len(sizes))]
         return found
 
     def _pooled(self, size: int) -> Tuple[Region, Tuple[int, int]]:
-        for capacity, count in _POOLS:
-            if size > capacity:
-                continue
-            free = self._free.setdefault(capacity, [])
-            if not free:
-                region = self.store.memory([capacity] * (2 * count))
-                free += [(region, (i, count + i)) for i in reversed(range(count))]
-            return free.pop()
-        return self.store.memory([size, size]), (0, 1)
+        """Returns two slots of this size.
+
+        A bridge has few hundred regions, so each region for keys of a size has room for as many
+        as there are already."""
+        pool = self._pools.setdefault(size, _Pool())
+        if not pool.free:
+            pairs = 1 if size > _LARGE else max(1, min(pool.taken, _MAX_PAIRS))
+            region = self.store.memory([size] * (2 * pairs))
+            pool.free += [(region, (i, pairs + i)) for i in reversed(range(pairs))]
+        pool.taken += 1
+        return pool.free.pop()
 
     def _plan(self, group: _Group) -> Plan:
         if group.plan is None:

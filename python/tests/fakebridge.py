@@ -77,6 +77,7 @@ class Bridge:
         self.plans: Dict[int, List[Dict[str, Any]]] = {}
         self.optimizer: Dict[str, Any] = {}
         self.planned = 0
+        self.report: Dict[str, Any] = {}
         self.exchanges = 0
         self.error: Any = None
         # held are the numbers of barriers whose answers come with the next state.
@@ -268,7 +269,11 @@ class Bridge:
         self.turns[:] = [{"kind": "removed"}]
 
     def op_report(self, m: Dict[str, Any]) -> None:
-        pass
+        self.report = {k: v for k, v in m.items() if k not in ("id", "op")}
+
+    def op_reported(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        """Says what the last report was, which no real bridge does."""
+        return self.report
 
     def op_close(self, m: Dict[str, Any]) -> None:
         if "stuck" in FAULTS:
@@ -304,7 +309,9 @@ class Bridge:
 
     def one(self, e: Dict[str, Any], flags: int, weight: float) -> None:
         region, value = self.regions[e["region"]], self.value(e["key"])
-        gradient = region.values(e["grad"])[: len(value)]
+        gradient = region.values(e["grad"])
+        if len(gradient) != len(value) or len(region.values(e["out"])) != len(value):
+            raise Failure("Size", f"kvstore: push key {e['key']}: wrong size", e["key"])
         if self.optimizer:
             value -= np.float32(self.optimizer.get("learning_rate", 0.01)) * gradient
         else:

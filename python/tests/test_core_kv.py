@@ -146,6 +146,8 @@ def test_arguments_that_do_not_fit_are_named(store: kv.KVStore) -> None:
             store.push(key, value)
     with pytest.raises(errors.DuplicateInitError, match="init key w: initialised before"):
         store.init("w", of((2, 3)))
+    with pytest.raises(errors.SizeError, match="init key e: an array of shape .* has no values"):
+        store.init("e", of((0, 3)))
     with pytest.raises(errors.SizeError, match="pull key w: an array of shape \\(6,\\)"):
         store.pull("w", out=of(6))
 
@@ -208,8 +210,14 @@ def test_many_lists_of_keys_and_many_keys(store: kv.KVStore) -> None:
         store.push(i, of(i + 1, 3))
     assert len(store._groups) <= kv._MAX_GROUPS
     assert store.pull(3)[0] == 3 and store.pull(200).sum() == 70_000
-    # Few regions serve many keys.
-    assert len(store.store._memory._regions) < 20
+
+
+def test_keys_of_one_size_share_regions(store: kv.KVStore) -> None:
+    before = len(store.store._memory._regions)
+    for i in range(300):
+        store.init(i, of(6, i))
+    assert len(store.store._memory._regions) - before < 15
+    assert [store.pull(i)[5] for i in (0, 1, 2, 3, 99, 299)] == [0, 1, 2, 3, 99, 299]
 
 
 def test_errors_of_pushes_come_out_later(store: kv.KVStore) -> None:

@@ -208,7 +208,16 @@ def test_texts_of_any_length_are_broadcast(make: Any) -> None:
     for text in ("", "short", "é" * 400_000, "x" + "日本" * 200_000, "1 2 3"):
         assert s.broadcast(text) == text
     assert s.broadcast(None) == ""
-    s.report(step={"loss": 0.5, "examples": 64})
+
+
+def test_reports_take_numbers_of_every_kind(make: Any) -> None:
+    s = make()
+    step = {"loss": np.float32(0.5), "gradient_norm": float("nan"), "examples": np.int64(64)}
+    s.report(step=step, evaluation={"others": {"x": -np.inf}, "ok": np.bool_(True)})
+    assert s.request("reported") == {
+        "step": {"loss": 0.5, "gradient_norm": "nan", "examples": 64},
+        "evaluation": {"others": {"x": "-inf"}, "ok": True},
+    }
 
 
 def test_broadcast_begins_again_when_its_sender_was_lost(
