@@ -14,6 +14,7 @@ from paragon.torch import _collectives  # noqa: E402
 from paragon.torch._compat import compression, functions  # noqa: E402
 from paragon.torch._compat.optimizer import (  # noqa: E402
     Combined,
+    Parameters,
     distribute,
     named_parameters_of,
 )
@@ -26,7 +27,7 @@ def net(seed: int) -> torch.nn.Module:
 
 def distributed(store, model, optimizer, passes=1, total=False):
     named = named_parameters_of(optimizer, model.named_parameters(), "unnamed")
-    return distribute(optimizer, Combined(optimizer, named, store, None, passes, total))
+    return distribute(optimizer, Combined(Parameters(named), store, None, passes, total))
 
 
 def loss(model: torch.nn.Module, seed: int) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import Any, Iterable, Optional, Tuple
 import torch
 
 from ..torch._compat.compression import Compression, kind_of
-from ..torch._compat.optimizer import Combined, distribute, named_parameters_of
+from ..torch._compat.optimizer import Combined, Parameters, distribute, named_parameters_of
 from ._basics import check_process_set, current, global_process_set, job_errors
 from ._operations import Average, ReduceOp, Sum, check_op
 
@@ -64,6 +64,6 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name.
     named = named_parameters_of(optimizer, named_parameters, "allreduce.noname")
     with job_errors():
         combined = Combined(
-            optimizer, named, current().store, kind, backward_passes_per_step, op is Sum
+            Parameters(named), current().store, kind, backward_passes_per_step, op is Sum
         )
     return distribute(optimizer, combined)

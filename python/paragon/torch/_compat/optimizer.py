@@ -27,21 +27,24 @@ class Combined(_attach.Attached):
 
     def __init__(
         self,
-        optimizer: torch.optim.Optimizer,
-        named: List[Tuple[str, torch.Tensor]],
+        module: torch.nn.Module,
         store: Store,
         compression: Optional[str],
-        passes: int,
-        total: bool,
+        passes: int = 1,
+        total: bool = False,
     ) -> None:
         self._total = total
-        # The optimizer is named afterwards: its learning rate may differ by worker until the
-        # program broadcasts its state, which attach would refuse.
-        super().__init__(Parameters(named), None, store, None, None, compression, passes)
+        super().__init__(module, None, store, None, None, compression, passes)
+        _attach._registry.append(self)
+
+    def step_by(self, optimizer: torch.optim.Optimizer) -> None:
+        """Checks before each step of the optimizer that gradients are combined.
+
+        Attached is made without it: its learning rate may differ by worker until the program
+        broadcasts its state, and on a worker that joins, which attach refuses."""
         self.optimizer, self.optimizers = optimizer, [optimizer]
         self._group_sizes = self._sizes()
         self._ends = [_hooks.before_step(optimizer, self._before_step)]
-        _attach._registry.append(self)
 
     def set_passes(self, passes: int) -> None:
         if passes < 1:
@@ -96,6 +99,7 @@ def named_parameters_of(
 
 def distribute(optimizer: torch.optim.Optimizer, combined: Combined) -> torch.optim.Optimizer:
     """Gives the optimizer the methods that programs call, and returns it: the same object."""
+    combined.step_by(optimizer)
 
     def synchronize(self: torch.optim.Optimizer) -> None:
         """Makes each gradient the combined one, if it is not yet. A second call does nothing."""
