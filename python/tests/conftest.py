@@ -14,6 +14,7 @@ NUMPY_ALONE = ("test_core", "test_reference", "test_wheel")
 # ALSO has what some files need besides torch. Where it is missing the report's head says so:
 # only make pyenv-latest installs it.
 ALSO = {
+    "test_torch_safetensors": ("safetensors",),
     "test_transformers": ("transformers", "accelerate"),
 }
 

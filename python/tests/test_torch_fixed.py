@@ -804,6 +804,47 @@ def test_schedulers_before_and_after_attach():
     run(1, body)
 
 
+if hasattr(torch, "compile"):
+
+    @pytest.mark.parametrize("before", [True, False])
+    def test_compiled_models_are_right_and_one_line_says_what_is_lost(before, caplog, monkeypatch):
+        caplog.set_level(logging.INFO, "paragon.torch")
+        monkeypatch.setattr("paragon.torch._layout._logged", set())
+        x, y = batch()
+        plain = mlp()
+        losses = train(plain, make("sgd", plain), x, y)
+
+        def body(store):
+            model = mlp()
+            opt = make("sgd", model)
+            compiled = torch.compile(model, backend="aot_eager")
+            pt.attach(compiled if before else model, opt, store)
+            got = train(compiled, opt, x, y)
+            assert got == pytest.approx(losses, rel=1e-5)
+            with pt.no_sync(compiled):
+                compiled(x).sum().backward()
+
+        run(1, body)
+        assert caplog.text.count("torch.compile is in use") == 1
+
+    def test_compiled_autograd_is_right():
+        if not hasattr(torch._dynamo.config, "compiled_autograd"):
+            return
+        x, y = batch()
+        plain = mlp()
+        losses = train(plain, make("sgd", plain), x, y)
+
+        def body(store):
+            model = mlp()
+            opt = make("sgd", model)
+            pt.attach(model, opt, store)
+            with torch._dynamo.config.patch(compiled_autograd=True):
+                compiled = torch.compile(model, backend="aot_eager")
+                assert train(compiled, opt, x, y) == pytest.approx(losses, rel=1e-5)
+
+        run(1, body)
+
+
 def test_a_copied_model_is_not_attached():
     def body(store):
         model = mlp()

@@ -17,7 +17,9 @@ training loop stays as it is. What is sent during backward overlaps with it.
 from paragon import errors
 
 from ._attach import Attached, attach, attached, no_sync
+from ._files import load, save
 from ._init import init
+from ._report import report
 from ._sampler import ElasticSampler, Index, example_seed
 
 __all__ = [
@@ -29,5 +31,8 @@ __all__ = [
     "errors",
     "example_seed",
     "init",
+    "load",
     "no_sync",
+    "report",
+    "save",
 ]

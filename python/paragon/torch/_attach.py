@@ -23,6 +23,11 @@ _registry: List["Attached"] = []
 _NO_INFINITY = ("2bit", "1bit")
 
 
+def registry() -> List["Attached"]:
+    """Everything attached in this process, in order."""
+    return list(_registry)
+
+
 def attached(store: Store) -> List["Attached"]:
     """What is attached to a store, in order."""
     return [a for a in _registry if a.store is store]
@@ -176,7 +181,7 @@ class Attached(Policy):
             if p.requires_grad:
                 _layout.check_parameter(name, p)
         self._names = {id(p): n for n, p in self.parameters}
-        list(_layout.names_in_groups(self.optimizers, self._names))
+        _layout.check_groups(self.optimizers, self._names)
 
     def _build(self, compression: Union[str, Mapping[str, Any], None]) -> None:
         store = self.store
@@ -291,6 +296,13 @@ class Attached(Policy):
         weight, _ = self.weight()
         self._buffers.average(weight)
 
+    def prepare_save(self) -> None:
+        """Make this worker's state the job's, for a file. Every worker calls it."""
+        self.average_buffers()
+
+    def loaded(self) -> None:
+        """Parameters and state have been read from a file, the same on every worker."""
+
     # ------------------------------------------------------------------ what the exchange asks
 
     def local(self) -> bool:
@@ -354,5 +366,5 @@ class Attached(Policy):
         for m in self._members:
             m.check()
         if self._sizes() != self._group_sizes:
-            list(_layout.names_in_groups(self.optimizers, self._names))
+            _layout.check_groups(self.optimizers, self._names)
             self._group_sizes = self._sizes()

@@ -110,22 +110,23 @@ def optimizers_of(optimizer: Any) -> List[torch.optim.Optimizer]:
     return found
 
 
-def names_in_groups(
-    optimizers: Sequence[Any], names: Dict[int, str]
-) -> Iterable[Tuple[int, int, int, str]]:
-    """For each parameter of the optimizers: optimizer, group, place and name. A parameter that the
-    model does not have is a UsageError."""
-    for o, optimizer in enumerate(optimizers):
+def places_in_groups(optimizers: Sequence[Any]) -> Iterable[Tuple[Any, int, int, torch.Tensor]]:
+    """Each parameter of the optimizers: optimizer, group, place in the group, and the parameter."""
+    for optimizer in optimizers:
         for g, group in enumerate(optimizer.param_groups):
             for i, p in enumerate(group["params"]):
-                name = names.get(id(p))
-                if name is None:
-                    raise UsageError(
-                        f"{type(optimizer).__name__}.param_groups[{g}]['params'][{i}], shape "
-                        f"{tuple(p.shape)}, is no parameter of the attached model: make the "
-                        "optimizer from model.parameters(), after the last change to the model"
-                    )
-                yield o, g, i, name
+                yield optimizer, g, i, p
+
+
+def check_groups(optimizers: Sequence[Any], names: Dict[int, str]) -> None:
+    """Raise UsageError for a parameter of the optimizers that the model does not have."""
+    for optimizer, g, i, p in places_in_groups(optimizers):
+        if id(p) not in names:
+            raise UsageError(
+                f"{type(optimizer).__name__}.param_groups[{g}]['params'][{i}], shape "
+                f"{tuple(p.shape)}, is no parameter of the model: make the optimizer from "
+                "model.parameters(), after the last change to the model"
+            )
 
 
 def describe(

@@ -16,6 +16,11 @@ import torch
 from paragon._store import Declaration, Entry, Plan, Region, Store
 from paragon.errors import UsageError
 
+# torch 2.0 and newer want to be told that numbers of rows need no check, or warn.
+_UNCHECKED: Dict[str, bool] = (
+    {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
+)
+
 # A row number travels as three pieces of 16 bits, each exact in a float32.
 _PIECES = 3
 
@@ -111,7 +116,9 @@ class RowsExchange:
         mean = got[:n] / got[n, 0]
         p = self.parameter
         indices = torch.from_numpy(union.reshape(1, -1))
-        made = torch.sparse_coo_tensor(indices, mean.to(p.dtype), p.shape, device=p.device)
+        made = torch.sparse_coo_tensor(
+            indices, mean.to(p.dtype), p.shape, device=p.device, **_UNCHECKED
+        )
         # The numbers are sorted, and each is there once.
         return made._coalesced_(True)
 

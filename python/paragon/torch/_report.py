@@ -1,0 +1,62 @@
+"""What a training loop tells the job of itself, for launch top, the page, metrics and search."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, Optional, Union
+
+import paragon
+
+
+def report(
+    loss: Any = None,
+    accuracy: Any = None,
+    *,
+    epoch: Optional[int] = None,
+    examples: Optional[int] = None,
+    learning_rate: Any = None,
+    gradient_norm: Any = None,
+    seconds: Optional[float] = None,
+    **measures: Any,
+) -> None:
+    """Tell the job of a step, or of an evaluation.
+
+    ``report(loss=loss)`` after ``optimizer.step()`` is about that step; the time since the step
+    before is measured, unless ``seconds`` is given. With ``accuracy``, or with measures of other
+    names, ``loss`` is that of the evaluation::
+
+        pt.report(loss=loss, examples=len(x), learning_rate=opt.param_groups[0]["lr"])
+        pt.report(loss=test_loss, accuracy=right / total, f1=f1)
+
+    Values are numbers, or tensors of one element."""
+    store = paragon.current()
+    if store is None:
+        store = paragon.init()
+    step: Dict[str, Any] = {
+        "epoch": epoch,
+        "examples": examples,
+        "seconds": seconds,
+        "learning_rate": _number(learning_rate),
+        "gradient_norm": _number(gradient_norm),
+    }
+    told: Dict[str, Any] = {}
+    if accuracy is None and not measures:
+        step["loss"] = _number(loss)
+        told["step"] = step
+    else:
+        scores = {k: _number(v) for k, v in measures.items()}
+        evaluation = {"loss": _number(loss), "accuracy": _number(accuracy), "others": scores}
+        told["evaluation"] = {k: v for k, v in evaluation.items() if v not in (None, {})}
+        if any(v is not None for v in step.values()):
+            told["step"] = step
+    if "step" in told:
+        told["step"] = {k: v for k, v in step.items() if v is not None}
+    store.report(**told)
+
+
+def _number(value: Any) -> Union[float, str, None]:
+    """A number as the job reads it: JSON has no nan and no inf."""
+    if value is None:
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else str(number)
