@@ -370,9 +370,11 @@ class Store:
         _life.leave_on_sigterm(self)
         return turn
 
-    def turn(self) -> Turn:
-        """Ends the turn before, and returns the next one when all workers agree on it."""
-        return self._turn(self._request("turn", {}))
+    def turn(self, step: Optional[Mapping[str, Any]] = None) -> Turn:
+        """Ends the turn before, and returns the next one when all workers agree on it.
+
+        ``step`` is what is reported of the turn that ends, as in ``report(step=...)``."""
+        return self._turn(self._request("turn", {} if step is None else {"step": dict(step)}))
 
     def _turn(self, result: Mapping[str, Any]) -> Turn:
         turn = Turn(**{k: v for k, v in result.items() if k in _TURN_FIELDS})

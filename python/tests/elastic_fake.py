@@ -205,6 +205,8 @@ class Store:
         self.counts = not joins
         self.leaving = self.lost = False
         self.attached: list[Any] = []
+        # What was reported with each turn.
+        self.steps: list[Any] = []
         self.type, self.alone, self.timeout = "dist_sync", False, TIMEOUT
 
     rank = property(lambda self: self._rank)
@@ -240,7 +242,8 @@ class Store:
 
         return job.turn_of(self, job.meet("sampler", self, None, begin))
 
-    def turn(self) -> Turn:
+    def turn(self, step: Optional[dict[str, Any]] = None) -> Turn:
+        self.steps.append(step)
         return self.job.turn_of(self, self.job.meet("turn", self, None, self.job.next_turn))
 
     def indices(self, first: int, count: int) -> numpy.ndarray:

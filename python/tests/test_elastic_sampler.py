@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 
 import elastic_fake  # noqa: E402
 from paragon.errors import ParagonError  # noqa: E402
-from paragon.torch import _attach, _sampler, _share  # noqa: E402
+from paragon.torch import _attach, _report, _sampler, _share  # noqa: E402
 
 TIMEOUT = elastic_fake.TIMEOUT
 
@@ -230,6 +230,23 @@ def test_a_run_goes_on_from_the_epoch_of_its_checkpoint():
     done = elastic_fake.Job(examples=10, batch=4, epochs=3)
     over = _sampler.ElasticSampler(10, 4, store=done.worker())
     assert list(over.epochs(3, first=3)) == []
+
+
+def test_a_report_goes_with_the_end_of_its_turn():
+    job = elastic_fake.Job(examples=8, batch=4, epochs=1)
+    store = job.worker()
+    sampler = _sampler.ElasticSampler(8, 4, store=store)
+    for _ in sampler.epochs(1):
+        for _ in sampler.batches():
+            if sampler.step == 0:
+                _report.report(torch.tensor(0.5), learning_rate=0.1, gradient_norm=float("nan"))
+    first, second, over = store.steps
+    assert first.pop("data") >= 0 and second.pop("data") >= 0
+    assert (first, second, over) == (
+        {"loss": 0.5, "learning_rate": 0.1, "gradient_norm": "nan"},
+        {},
+        None,
+    )
 
 
 def test_an_index_knows_its_epoch_and_a_seed_of_its_own():

@@ -7,6 +7,11 @@ from typing import Any, Dict, Optional, Union
 
 import paragon
 
+# What was reported of the turn under way. It goes with the request that ends the turn.
+_told: Dict[str, Any] = {}
+# Whether an ElasticSampler hands out turns in this process.
+_turns = False
+
 
 def report(
     loss: Any = None,
@@ -28,10 +33,8 @@ def report(
         pt.report(loss=loss, examples=len(x), learning_rate=opt.param_groups[0]["lr"])
         pt.report(loss=test_loss, accuracy=right / total, f1=f1)
 
-    Values are numbers, or tensors of one element."""
-    store = paragon.current()
-    if store is None:
-        store = paragon.init()
+    Values are numbers, or tensors of one element. In a turn of ``ElasticSampler`` the report of a
+    step is sent with the turn's end, and costs no message."""
     step: Dict[str, Any] = {
         "epoch": epoch,
         "examples": examples,
@@ -51,7 +54,23 @@ def report(
             told["step"] = step
     if "step" in told:
         told["step"] = {k: v for k, v in step.items() if v is not None}
-    store.report(**told)
+        if _turns:
+            _told.update(told.pop("step"))
+    if told:
+        (paragon.current() or paragon.init()).report(**told)
+
+
+def begin_turns() -> None:
+    """From now on steps are reported with their turns."""
+    global _turns
+    _turns = True
+
+
+def take_step() -> Dict[str, Any]:
+    """What was reported of the turn that ends."""
+    step = dict(_told)
+    _told.clear()
+    return step
 
 
 def _number(value: Any) -> Union[float, str, None]:

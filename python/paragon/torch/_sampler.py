@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import sys
+import time
 from typing import Any, Iterator, Optional, Sized, Union
 
 import numpy
@@ -13,7 +14,7 @@ import paragon
 from paragon import errors
 from paragon._store import Store, Turn
 
-from . import _attach, _share
+from . import _attach, _collectives, _report, _share
 
 # So many batches are asked of the bridge at once.
 _AHEAD = 64
@@ -111,9 +112,12 @@ class ElasticSampler:
         # A worker that joins has no state until another has shared it.
         self._has_state = True
         self._shared: Optional[int] = None
+        self._generation = 0
         # What a loader draws, and the numbers of the batch that the loop has.
         self._draw: Optional[_Draw] = None
         self._indices: list[int] = []
+        # How long the batch was waited for.
+        self._seconds = 0.0
         self._in_batches = False
 
     # ---- the loops
@@ -167,7 +171,9 @@ class ElasticSampler:
         self._in_batches = True
         try:
             while turn.kind == "step":
+                begin = time.perf_counter()
                 batch, self._indices = source.next(turn)
+                self._seconds = time.perf_counter() - begin
                 yield batch
                 del batch
                 turn = self._next()
@@ -281,15 +287,19 @@ class ElasticSampler:
             )
             self._removed = True
             return None
+        _report.begin_turns()
         return self._enter(turn)
 
     def _next(self) -> Turn:
         """Ends the turn, and returns the next one."""
         store = self._the_store()
-        if self._now().kind == "step":
-            for attached in _attach.attached(store):
-                attached.flush()
-        return self._enter(store.turn())
+        if self._now().kind != "step":
+            return self._enter(store.turn())
+        for attached in _attach.attached(store):
+            attached.flush()
+        step = _report.take_step()
+        step.setdefault("data", self._seconds)
+        return self._enter(store.turn(step))
 
     def _enter(self, turn: Turn) -> Turn:
         self._turn = turn
@@ -297,6 +307,9 @@ class ElasticSampler:
             self._removed = True
             return turn
         store = self._the_store()
+        if turn.generation != self._generation and store.type != "dist_async":
+            _collectives.of(store).members_changed()
+        self._generation = turn.generation
         if turn.joined and turn.division != self._shared:
             self._shared = turn.division
             items = _share.items_of(_attach.attached(store))
