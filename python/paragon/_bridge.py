@@ -19,6 +19,7 @@ import signal
 import socket
 import struct
 import subprocess
+import tempfile
 import threading
 import time
 import weakref
@@ -83,11 +84,12 @@ class Bridge:
         binary = _binary.find()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
-        self._log = os.memfd_create("paragon-bridge-stderr", os.MFD_CLOEXEC)
+        self._log = _file_in_memory()
         opened: List[int] = []
         try:
             parent = _pidfd()
-            opened.append(parent)
+            if parent >= 0:
+                opened.append(parent)
             errors = _standard_error()
             opened.append(errors)
             self.command = [binary, "role", "bridge", "--socket", str(theirs.fileno())]
@@ -99,7 +101,7 @@ class Bridge:
                     stdout=self._log,
                     stderr=self._log,
                     start_new_session=True,
-                    pass_fds=[theirs.fileno(), parent, errors],
+                    pass_fds=[theirs.fileno(), *opened],
                     env=None if environment is None else dict(environment),
                 )
             except OSError as e:
@@ -364,9 +366,8 @@ class Bridge:
         A bridge that has not ended by then is killed. The socket is closed in any case."""
         deadline = time.monotonic() + seconds
         try:
-            if self._broken is None:
-                self.request_with_descriptors(op, fields, seconds)
-                self._child.wait(max(0.1, deadline - time.monotonic()))
+            self.request_with_descriptors(op, fields, seconds)
+            self._child.wait(max(0.1, deadline - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired):
             _process.say(
                 f"{self._name()}: {op}: the bridge (process {self.pid}) has not ended within "
@@ -426,14 +427,24 @@ def _json_packet(number: int, op: str, fields: Mapping[str, Any]) -> bytes:
 
 
 def _pidfd() -> int:
-    """Returns a descriptor by which the bridge sees this process end."""
+    """Returns a descriptor by which the bridge sees this process end.
+
+    It is -1 where the system has none, or Python was built without: the bridge then looks ten
+    times a second whether its parent is another one."""
     try:
         return os.pidfd_open(os.getpid())
-    except (AttributeError, OSError) as e:
-        raise BridgeError(
-            f"paragon: no pidfd of this process ({e}); Linux 5.3 or newer is needed, and a Python "
-            "built with its headers"
-        ) from e
+    except (AttributeError, OSError):
+        return -1
+
+
+def _file_in_memory() -> int:
+    """Returns the descriptor of a file without a name, for the bridge's first lines."""
+    try:
+        return os.memfd_create("paragon-bridge-stderr", os.MFD_CLOEXEC)
+    except (AttributeError, OSError):
+        # Pythons that are built for old systems lack it.
+        with tempfile.TemporaryFile() as f:
+            return os.dup(f.fileno())
 
 
 def _standard_error() -> int:

@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _process
+from .errors import ConflictError, ParagonError
 
 if TYPE_CHECKING:
     from ._store import Store
@@ -29,15 +30,16 @@ def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
 
     Without a job in the environment this process is a job of one worker. ``store`` is "dist_sync"
     or "dist_async" (also "local" and "device", which are of one process). ``timeout`` is in seconds:
-    a call that waits longer for others is an UnavailableError. The store is closed at the end of
+    a call that waits longer for others is an UnavailableError; ``math.inf`` waits for ever. The store is closed at the end of
     the program; an exception that ends the program fails the job, with its text."""
     from ._store import Store
-    from .errors import ConflictError
 
     global _current
+    if _current is not None:
+        # Before the lock, which a thread of the parent may have held when it forked.
+        _current.check_process()
     with _lock:
         if _current is not None and not _current.closed:
-            _current.check_process()
             if not _same(_current.type, store):
                 raise ConflictError(
                     f"paragon: init: this process has a store {_current.type!r}, and {store!r} "
@@ -46,7 +48,7 @@ def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
             return _current
         _process.refuse_child()
         _current = Store(store, timeout)
-        os.environ[_process.MEMBER] = str(os.getpid())
+        _process.become_member()
         _hook()
         return _current
 
@@ -63,8 +65,7 @@ def _same(a: str, b: str) -> bool:
 
 def ended(store: "Store") -> None:
     """Forgets a store that has ended."""
-    if os.environ.get(_process.MEMBER) == str(os.getpid()):
-        del os.environ[_process.MEMBER]
+    _process.leave_member()
     if _sigterm == os.getpid() and threading.current_thread() is threading.main_thread():
         _restore_sigterm()
 
@@ -97,6 +98,8 @@ def _bounded(end: Any) -> None:
         end()
     except KeyboardInterrupt:
         _process.say("interrupted again: ended without waiting for the bridge")
+    except ParagonError as e:
+        _process.say(str(e))
 
 
 class _Hook:

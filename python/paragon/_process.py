@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from typing import Any, Optional
@@ -44,13 +45,33 @@ def refuse_child() -> None:
         # This is what multiprocessing itself asks when a child starts children at import.
         if getattr(multiprocessing.current_process(), "_inheriting", False):
             raise ForkError(_UNGUARDED.format(pid=os.getpid()))
-    member = os.environ.get(MEMBER)
-    if member and member != str(os.getpid()) and _is_ancestor(int(member)):
-        raise ForkError(
-            f"paragon: process {member}, which started this one (process {os.getpid()}), is the "
-            "worker of the job; call init() in that process alone, and hand its children numbers "
-            f"and arrays. A program of its own is started without {MEMBER} in its environment"
-        )
+    member, _, job = os.environ.get(MEMBER, "").partition(" ")
+    # A child with another job in its environment was started as a worker of that job.
+    if member in ("", str(os.getpid())) or job != _job() or not _is_ancestor(int(member)):
+        return
+    raise ForkError(
+        f"paragon: process {member}, which started this one (process {os.getpid()}), is the "
+        "worker of the job; call init() in that process alone, and hand its children numbers "
+        f"and arrays. A program of its own is started without {MEMBER} in its environment"
+    )
+
+
+def become_member() -> None:
+    """Tells children that are started from now on that this process is the member of its job."""
+    os.environ[MEMBER] = f"{os.getpid()} {_job()}"
+
+
+def leave_member() -> None:
+    """Ends what become_member began."""
+    if os.environ.get(MEMBER, "").partition(" ")[0] == str(os.getpid()):
+        del os.environ[MEMBER]
+
+
+def _job() -> str:
+    """Returns what tells the job of the environment from others."""
+    names = sorted(n for n in os.environ if n.startswith(("DMLC_", "PARAGON_")) and n != MEMBER)
+    text = "\n".join(f"{n}={os.environ[n]}" for n in names)
+    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _is_ancestor(pid: int) -> bool:

@@ -19,7 +19,7 @@ from ._bridge import Bridge
 from ._exchange import Entry, Exchanges, Plan, json_entries
 from ._memory import Memory, Region
 from ._version import PROTOCOL, __version__
-from .errors import BridgeError, ClosedError, ForkError, UsageError
+from .errors import ForkError, ParagonError, UsageError
 
 __all__ = ["Declaration", "Entry", "Plan", "Region", "Store", "Turn"]
 
@@ -121,7 +121,7 @@ class Store:
                 "release": __version__,
                 "python": platform.python_version(),
                 "store": store,
-                "timeout_ms": int(timeout * 1000),
+                "timeout_ms": -1 if math.isinf(timeout) else max(1, int(timeout * 1000)),
                 "host_sums": "",
             },
         )
@@ -411,8 +411,16 @@ class Store:
     def close(self) -> None:
         """Leaves the job in order: this worker is done, and the others go on without it.
 
-        It takes at most 5 s. A second call does nothing; nor does a call in a forked child."""
+        It takes at most 5 s. A second call does nothing; nor does a call in a forked child. A
+        bridge that had ended before is a BridgeError."""
         self._end("the store is closed", "close", {})
+
+    def _end(self, why: str, op: str, fields: Mapping[str, Any]) -> None:
+        if self._closed or os.getpid() != self._bridge.process_id:
+            return
+        self._closed = True
+        _life.ended(self)
+        self._bridge.close(why, op, fields, END_SECONDS)
 
     def abort(self, cause: BaseException) -> None:
         """Leaves the job because of ``cause``, and fails the job: the others hear who and why.
@@ -420,17 +428,10 @@ class Store:
         It takes at most 5 s. A second call does nothing; nor does a call in a forked child."""
         text = str(cause)[:4096]
         fields = {"class": type(cause).__name__, "text": text, "last": _where(cause)}
-        self._end(f"the store was aborted: {type(cause).__name__}: {text}", "abort", fields)
-
-    def _end(self, why: str, op: str, fields: Mapping[str, Any]) -> None:
-        if self._closed or os.getpid() != self._bridge.process_id:
-            return
-        self._closed = True
-        _life.ended(self)
         try:
-            self._bridge.close(why, op, fields, END_SECONDS)
-        except (BridgeError, ClosedError):
-            # The bridge was gone before: who waits for something has heard of it.
+            self._end(f"the store was aborted: {type(cause).__name__}: {text}", "abort", fields)
+        except ParagonError:
+            # The bridge is gone, or could not leave in order; the job notices either.
             pass
 
     def has_thread(self, ident: int) -> bool:

@@ -97,7 +97,8 @@ class Bridge:
                        "release": FAULTS.get("release", "0.1.0"), "pid": os.getpid()})
         poll = select.poll()
         poll.register(self.socket, select.POLLIN)
-        poll.register(self.parent, select.POLLIN)
+        if self.parent >= 0:
+            poll.register(self.parent, select.POLLIN)
         while True:
             ready = dict(poll.poll())
             if self.parent in ready:

@@ -123,12 +123,13 @@ for call in (store.barrier, store.barrier, lambda: store.memory([1])):
         call()
     except errors.BridgeError as e:
         print(e.status, e.worker, e)
-store.close()
 """
     p = run(tmp_path, JOIN + code, fake="hold")
     lines = p.out.splitlines()
     assert len([s for s in lines if s.startswith("-9 0 paragon: the bridge (process ")]) == 3
     assert p.out.count("was killed by signal 9 (SIGKILL)") == 3
+    # So does the end of the program, for one that makes no call any more.
+    assert p.err.count("was killed by signal 9 (SIGKILL)") == 1
 
 
 def test_a_bridge_that_does_not_end_is_killed(tmp_path: Path) -> None:
@@ -421,10 +422,20 @@ p = subprocess.run([sys.executable, "-c", inner], capture_output=True, text=True
 print("refused" if f"process {os.getpid()}, which started this one" in p.stderr else p)
 e = {k: v for k, v in os.environ.items() if k != "PARAGON_MEMBER_PROCESS"}
 print(subprocess.run([sys.executable, "-c", inner], env=e, capture_output=True, text=True).stdout)
+# A child with another job in its environment is a worker of that one.
+e = {**os.environ, "DMLC_PS_ROOT_PORT": "1"}
+print(subprocess.run([sys.executable, "-c", inner], env=e, capture_output=True, text=True).stdout)
 store.close()
 assert "PARAGON_MEMBER_PROCESS" not in os.environ
 """
-    assert run(tmp_path, JOIN + code).out.split() == ["refused", "0"]
+    assert run(tmp_path, JOIN + code).out.split() == ["refused", "0", "0"]
+
+
+def test_a_python_without_pidfd_and_memfd_is_enough(tmp_path: Path) -> None:
+    code = "import os\ndel os.pidfd_open, os.memfd_create\n" + JOIN
+    run(tmp_path, code)
+    p = run(tmp_path, code, fake="fail=no such job", status=1)
+    assert "    bridge: cannot start: no such job" in p.err
 
 
 def test_a_sub_interpreter_is_refused(tmp_path: Path) -> None:
