@@ -65,9 +65,10 @@ class Turn:
     the old one is void. ``left`` is how many turns the division still has, this one included;
     ``joined`` says that workers joined with it, who need the state, and ``survivor`` is the lowest
     rank that had come to it before, -1 if none is left. A turn of kind "epoch" may have ``joined``,
-    too."""
+    too. ``number`` counts the turns of this worker from 1."""
 
     kind: str
+    number: int = 0
     epoch: int = 0
     step: int = 0
     steps: int = 0
@@ -101,6 +102,7 @@ class Store:
         self._bridge = Bridge()
         self._state: Dict[str, Any] = {}
         self._closed = False
+        self._last_turn = 0
         self._scratch: Optional[Region] = None
         self._scratch_lock = threading.RLock()
         self._threads: Set[int] = {threading.get_ident()}
@@ -300,9 +302,18 @@ class Store:
     def report(self, **fields: Any) -> None:
         """Tells the job of a step, an evaluation or a checkpoint, for its page and metrics.
 
-        ``step`` is a dict of loss, examples, seconds and more, as in ``report(step={"loss":
-        0.5})``. Numbers may be numpy's, and need not be finite."""
-        self._request("report", _plain(fields))
+        It returns at once, and what is wrong with it is in the log. ``step`` has any of "loss" (the
+        mean over its examples), "examples", "global_batch", "epoch", "learning_rate",
+        "gradient_norm", and in seconds "seconds" (in all), "compute", "wait", "data" and "save";
+        where a sampler shares out the examples the end of the turn reports it, and knows all but
+        loss, learning rate, norm and the parts of the time by itself. ``evaluation`` has "loss",
+        "accuracy" (0 to 1) and "others", a dict; ``checkpoint`` has "seconds", or "failed": True.
+        ``folder`` says whether there is a place for checkpoints."""
+        try:
+            self._bridge.post("report", _plain(fields))
+        except BlockingIOError:
+            # The bridge has many packets to read: the next report says more than this one.
+            pass
 
     def broadcast(self, text: Optional[str]) -> str:
         """Returns on every worker the text of the worker of the lowest rank.
@@ -370,16 +381,27 @@ class Store:
         _life.leave_on_sigterm(self)
         return turn
 
-    def turn(self, step: Optional[Mapping[str, Any]] = None) -> Turn:
-        """Ends the turn before, and returns the next one when all workers agree on it.
+    def turn(
+        self, step: Optional[Mapping[str, Any]] = None, after: Optional[Turn] = None
+    ) -> Turn:
+        """Ends a turn, and returns the next one when all workers agree on it.
 
-        ``step`` is what is reported of the turn that ends, as in ``report(step=...)``."""
-        return self._turn(self._request("turn", {} if step is None else {"step": dict(step)}))
+        ``after`` is the turn that ends; by default the one that was returned last. After Ctrl-C in
+        this call it can be made again: a turn that was made meanwhile is not lost, nor are its
+        examples. ``step`` tells of the step of the turn that ends, as in :meth:`report`."""
+        fields: Dict[str, Any] = {}
+        number = self._last_turn if after is None else after.number
+        if number:
+            fields["after"] = number
+        if step is not None:
+            fields["step"] = _plain(step)
+        return self._turn(self._request("turn", fields))
 
     def _turn(self, result: Mapping[str, Any]) -> Turn:
         turn = Turn(**{k: v for k, v in result.items() if k in _TURN_FIELDS})
         self._learn(result)
         self._state["joining"] = False
+        self._last_turn = turn.number
         return turn
 
     def indices(self, first: int, count: int) -> np.ndarray:

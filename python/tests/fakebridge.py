@@ -84,6 +84,7 @@ class Bridge:
         self.held: List[int] = []
         self.move_at = int(FAULTS.get("move", 0))
         self.turns: List[Dict[str, Any]] = []
+        self.turn: Dict[str, Any] = {}
         self.order: Any = None
 
     def send(self, packet: bytes, descriptors: List[int] = []) -> None:
@@ -256,9 +257,13 @@ class Bridge:
         return self.op_turn(m)
 
     def op_turn(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        if "after" in m and m["after"] == self.turn.get("number", 0) - 1:
+            return self.turn
         turn = {"division": 1, "generation": 1, "rank": 0, "workers": 1, "joined": False,
                 "survivor": 0, "size": 0, "first": 0, "left": 0, "step": 0, "epoch": 0}
-        return {**turn, **self.turns.pop(0)}
+        number = self.turn.get("number", 0) + 1
+        self.turn = {**turn, **self.turns.pop(0), "number": number}
+        return self.turn
 
     def op_indices(self, m: Dict[str, Any]) -> Dict[str, Any]:
         part = self.order[m["first"] : m["first"] + m["count"]]

@@ -335,3 +335,14 @@ def test_a_child_cannot_use_the_store(make: Any) -> None:
     # The child's own close did nothing.
     s.barrier()
     s.wait(plan.exchange(answer=True))
+
+
+def test_a_turn_that_was_not_kept_comes_again(make: Any) -> None:
+    store = make()
+    first = store.sampler(examples=5, batch=2, epochs=1, seed=1)
+    second = store.turn()
+    assert (first.number, second.number, second.first) == (1, 2, 2)
+    # As after Ctrl-C between the answer and the name that was to keep it.
+    assert store.turn(after=first) == second
+    assert store.turn().first == 4
+    assert [store.turn().kind, store.turn().kind] == ["epoch", "end"]
