@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -26,14 +27,26 @@ type Block struct {
 
 	// ends are offsets at which slices end whose last page belongs to nothing else, in order.
 	ends []int
+
+	// parts are the blocks that Renew has put in place of pages of this one. mu guards them.
+	parts []*Block
 }
 
-// blocks are all blocks, by address. Readers take the slice as it is; it is replaced, never
-// changed, under mu.
+// A span is memory whose pages are those of a block's file.
+type span struct {
+	begin, end uintptr
+	block      *Block
+}
+
+// spans are all memory with a file behind it, by address. Readers take the slice as it is; it is
+// replaced, never changed, under mu.
 var (
-	blocks atomic.Pointer[[]*Block]
+	spans  atomic.Pointer[[]span]
 	mu     sync.Mutex
 	lastID uint64
+
+	// count is the number of blocks.
+	count atomic.Int32
 
 	// stuck is memory that could not be given back.
 	stuck []*uint64
@@ -49,7 +62,7 @@ var pageSize = uintptr(os.Getpagesize())
 
 // words returns memory with a file behind it, or nil where that cannot be had. ends is for Block.
 func words(n int, ends []int) []uint64 {
-	if list := blocks.Load(); none.Load() || list != nil && len(*list) >= maxBlocks {
+	if none.Load() || count.Load() >= maxBlocks {
 		return nil
 	}
 	length := (uintptr(n)*8 + pageSize - 1) &^ (pageSize - 1)
@@ -96,38 +109,54 @@ func newFile(size int64) (fd int, err error) {
 func enter(b *Block) {
 	mu.Lock()
 	defer mu.Unlock()
-	lastID++
-	b.ID = lastID
-	var old []*Block
-	if p := blocks.Load(); p != nil {
-		old = *p
-	}
-	at, _ := slices.BinarySearchFunc(old, b.begin, byBegin)
-	list := slices.Insert(slices.Clone(old), at, b)
-	blocks.Store(&list)
+	number(b)
+	replaceSpans(b.begin, b.end, b)
 }
 
-func byBegin(b *Block, address uintptr) int {
-	switch {
-	case b.begin < address:
-		return -1
-	case b.begin > address:
-		return 1
-	}
-	return 0
+// number gives a new block its ID. The caller holds mu.
+func number(b *Block) {
+	lastID++
+	b.ID = lastID
+	count.Add(1)
 }
+
+// replaceSpans says that the memory from begin to end has pages of b's file from now on; nil: of no
+// file. The caller holds mu.
+func replaceSpans(begin, end uintptr, b *Block) {
+	var list []span
+	if p := spans.Load(); p != nil {
+		list = make([]span, 0, len(*p)+2)
+		for _, s := range *p {
+			if s.begin < begin {
+				list = append(list, span{s.begin, min(s.end, begin), s.block})
+			}
+			if s.end > end {
+				list = append(list, span{max(s.begin, end), s.end, s.block})
+			}
+		}
+	}
+	if b != nil {
+		at, _ := slices.BinarySearchFunc(list, begin, byBegin)
+		list = slices.Insert(list, at, span{begin, end, b})
+	}
+	spans.Store(&list)
+}
+
+func byBegin(s span, address uintptr) int { return cmp.Compare(s.begin, address) }
 
 // leave replaces the file's pages by ordinary ones. No pointer to the memory is left, and the heap
 // does not have it yet.
 func (b *Block) leave(first *uint64) {
 	mu.Lock()
-	old := *blocks.Load()
-	list := slices.DeleteFunc(slices.Clone(old), func(o *Block) bool { return o == b })
-	blocks.Store(&list)
+	replaceSpans(b.begin, b.end, nil)
+	files := append([]*Block{b}, b.parts...)
+	count.Add(int32(-len(files)))
 	mu.Unlock()
-	// Peers that still have the file mapped would keep its pages.
-	unix.Fallocate(b.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(b.end-b.begin))
-	unix.Close(b.fd)
+	for _, f := range files {
+		// Peers that still have the file mapped would keep its pages.
+		unix.Fallocate(f.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, int64(f.end-f.begin))
+		unix.Close(f.fd)
+	}
 	if err := replacePages(b.begin, b.end-b.begin, -1, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
 		// The pages stay those of the file, and out of the heap: others may have it mapped
 		// and would read what the heap puts there.
@@ -139,7 +168,7 @@ func (b *Block) leave(first *uint64) {
 
 // Find tells in which block p lies, and where in it. The block is good for as long as p is in use.
 func Find(p []byte) (b *Block, offset int, ok bool) {
-	list := blocks.Load()
+	list := spans.Load()
 	if list == nil || len(p) == 0 {
 		return nil, 0, false
 	}
@@ -151,11 +180,11 @@ func Find(p []byte) (b *Block, offset int, ok bool) {
 	if i < 0 {
 		return nil, 0, false
 	}
-	b = (*list)[i]
-	if at+uintptr(len(p)) > b.end {
+	s := (*list)[i]
+	if at+uintptr(len(p)) > s.end {
 		return nil, 0, false
 	}
-	return b, int(at - b.begin), true
+	return s.block, int(at - s.block.begin), true
 }
 
 // Discard gives the pages of p to the system, for this process and all that have them mapped. p
@@ -196,26 +225,67 @@ func (b *Block) Alone(offset, n int) bool {
 
 // Detach gives p, which is in the block and Alone, pages of its own with the same content.
 // Processes that have the block mapped keep the pages that p had: they neither see what is written
-// to p from now on nor change it. Find does not know the block any more. No other goroutine may use
-// p meanwhile.
+// to p from now on nor change it. Find does not know p any more. No other goroutine may use p
+// meanwhile.
 func (b *Block) Detach(p []byte) error {
+	begin, length := pagesOf(p)
 	mu.Lock()
-	list := slices.DeleteFunc(slices.Clone(*blocks.Load()), func(o *Block) bool { return o == b })
-	blocks.Store(&list)
+	replaceSpans(begin, begin+length, nil)
 	mu.Unlock()
-	length := (len(p) + int(pageSize) - 1) &^ int(pageSize-1)
-	pages, err := unix.Mmap(-1, 0, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	pages, err := unix.Mmap(-1, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err == nil {
-		first := unsafe.SliceData(p)
-
-		// The copy has what is behind p in its last page, too.
-		copy(pages, unsafe.Slice(first, length))
-		if err = movePages(uintptr(unsafe.Pointer(first)), pages); err != nil {
-			err = errors.Join(err, unix.Munmap(pages))
-		}
+		err = replaceBy(p, pages)
 	}
 	if err != nil {
 		return fmt.Errorf("shm: detach %d bytes from their peers: %w", len(p), err)
+	}
+	return nil
+}
+
+// Renew puts the pages of a new file, with the same content, in place of those of p, which is in
+// block b, wholly or before a part of it was detached, and has its pages to itself. The new file is a
+// block that Find knows, and lives as long as b. No other goroutine may use p meanwhile.
+func (b *Block) Renew(p []byte) (*Block, error) {
+	begin, length := pagesOf(p)
+	if begin < b.begin || begin+length > b.end || begin&(pageSize-1) != 0 {
+		return nil, fmt.Errorf("shm: renew %d bytes: they are no whole pages of the block", len(p))
+	}
+	if count.Load() >= maxBlocks {
+		return nil, fmt.Errorf("shm: renew %d bytes: there are %d blocks, which is the most", len(p), maxBlocks)
+	}
+	fd, err := newFile(int64(length))
+	if err != nil {
+		return nil, fmt.Errorf("shm: renew %d bytes: %w", len(p), err)
+	}
+	pages, err := unix.Mmap(fd, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err == nil {
+		err = replaceBy(p, pages)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("shm: renew %d bytes: %w", len(p), err)
+	}
+	part := &Block{begin: begin, end: begin + length, fd: fd, ends: []int{len(p)}}
+	part.pinned.Store(b.pinned.Load())
+	mu.Lock()
+	defer mu.Unlock()
+	number(part)
+	b.parts = append(b.parts, part)
+	replaceSpans(part.begin, part.end, part)
+	return part, nil
+}
+
+// pagesOf returns the pages of p, which begins with one.
+func pagesOf(p []byte) (begin, length uintptr) {
+	return uintptr(unsafe.Pointer(unsafe.SliceData(p))), (uintptr(len(p)) + pageSize - 1) &^ (pageSize - 1)
+}
+
+// replaceBy moves pages to the place of p, with p's content and what is behind p in its last page.
+func replaceBy(p, pages []byte) error {
+	first := unsafe.SliceData(p)
+	copy(pages, unsafe.Slice(first, len(pages)))
+	if err := movePages(uintptr(unsafe.Pointer(first)), pages); err != nil {
+		return errors.Join(err, unix.Munmap(pages))
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func TestFindKnowsTheBlocksAlone(t *testing.T) {
 // not seen by those who have the file.
 func TestTheCollectorGetsTheMemoryBack(t *testing.T) {
 	known := func(id uint64) bool {
-		return slices.ContainsFunc(*blocks.Load(), func(b *Block) bool { return b.ID == id })
+		return slices.ContainsFunc(*spans.Load(), func(s span) bool { return s.block.ID == id })
 	}
 	keep := Float32s(MinBytes)
 	var mapping *Mapping
@@ -281,8 +281,13 @@ func TestDetachedMemoryIsItsOwnersAlone(t *testing.T) {
 	if !slices.Equal(all, want) {
 		t.Fatal("the memory's content changed")
 	}
-	if _, _, ok := Find(bytesOf(each[0])); ok {
-		t.Error("Find knows a block of which a part was detached")
+	for i, want := range []bool{true, false, true} {
+		if _, _, ok := Find(bytesOf(each[i])); ok != want {
+			t.Errorf("slice %d: Find knows it: %v, want %v", i, ok, want)
+		}
+	}
+	if _, _, ok := Find(bytesOf(all)); ok {
+		t.Error("Find knows memory of which a part was detached")
 	}
 	m.Bytes()[offset] ^= 0xff
 	if each[1][0] != want[len(each[0])+(offset/4-len(each[0]))] {
@@ -300,6 +305,66 @@ func TestDetachedMemoryIsItsOwnersAlone(t *testing.T) {
 	for end := time.Now().Add(10 * time.Second); m.Bytes()[3] != 0; runtime.GC() {
 		if time.Now().After(end) {
 			t.Fatal("memory of which a part was detached is not given back")
+		}
+	}
+}
+
+// Renew gives a slice of which a part was detached a file of its own, which peers can map, with the
+// content that the owner sees; a peer of the old file is no peer of it. Both files go with the
+// memory.
+func TestRenewedMemoryIsSharedAnew(t *testing.T) {
+	each, all := Slices(MinBytes, MinBytes+1, MinBytes)
+	for i := range all {
+		all[i] = float32(i)
+	}
+	want := slices.Clone(all)
+	block, _, ok := Find(bytesOf(each[1]))
+	if !ok {
+		t.Skip("no memory to share")
+	}
+	before := count.Load()
+	old, err := Map(block.File(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	page := int(pageSize) / 4
+	if err := block.Detach(bytesOf(each[1][page : 2*page])); err != nil {
+		t.Fatal(err)
+	}
+	for turn := range 2 {
+		each[1][page] = float32(turn)
+		part, err := block.Renew(bytesOf(each[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, offset, ok := Find(bytesOf(each[1])); !ok || b != part || offset != 0 || !part.Alone(0, 4*len(each[1])) {
+			t.Fatalf("turn %d: Find gives block %v, offset %d, %v; want the new block, which is alone", turn, b, offset, ok)
+		}
+		m, err := Map(part.File(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		want[len(each[0])+page] = float32(turn)
+		if got := unsafe.Slice((*float32)(unsafe.Pointer(&m.Bytes()[0])), len(each[1])); !slices.Equal(got, want[len(each[0]):][:len(got)]) || !slices.Equal(all, want) {
+			t.Fatalf("turn %d: the content changed", turn)
+		}
+		m.Bytes()[3] = 0x40
+		if each[1][0] == want[len(each[0])] {
+			t.Errorf("turn %d: what a peer writes to the new file does not come", turn)
+		}
+		each[1][0] = want[len(each[0])]
+	}
+	if _, err := block.Renew(bytesOf(each[1][1:])); err == nil {
+		t.Error("got a part of a page renewed")
+	}
+	if b, _, ok := Find(bytesOf(each[2])); !ok || b != block {
+		t.Error("the slice beside it is no longer known")
+	}
+	for end := time.Now().Add(10 * time.Second); count.Load() >= before; runtime.GC() {
+		if time.Now().After(end) {
+			t.Fatalf("%d blocks are left, want fewer than %d", count.Load(), before)
 		}
 	}
 }
