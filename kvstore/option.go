@@ -108,6 +108,16 @@ func WithLogger(l *slog.Logger) Option {
 	}
 }
 
+// WithNotesEvery says how often the log says whom a call waits for, and after how long it does so
+// first. Without it, and for less than a millisecond, that is every 5 s.
+func WithNotesEvery(d time.Duration) Option {
+	return func(s *settings) {
+		if d >= time.Millisecond {
+			s.noteEvery = d
+		}
+	}
+}
+
 // WithStaleness bounds the staleness of "dist_async": a pull waits until the slowest worker is at
 // most k pushes of the key behind this one. Without it there is no bound. A synchronous store
 // refuses it.

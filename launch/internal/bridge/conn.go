@@ -44,23 +44,23 @@ func (c *conn) send(packet []byte, fd int) error {
 	return err
 }
 
-// sendJSON sends a packet of JSON.
-func (c *conn) sendJSON(kind byte, content any, fd int) error {
-	packet, err := encode(kind, content)
+// sendJSON sends a packet of JSON behind a head, which begins with the packet's kind.
+func (c *conn) sendJSON(head string, content any, fd int) error {
+	packet, err := encode(head, content)
 	if err != nil {
 		return err
 	}
 	return c.send(packet, fd)
 }
 
-// encode makes a packet of JSON.
-func encode(kind byte, content any) ([]byte, error) {
+// encode makes a packet of JSON behind a head.
+func encode(head string, content any) ([]byte, error) {
 	text, err := json.Marshal(content)
 	if err != nil {
 		return nil, fmt.Errorf("bridge: encode a packet: %w", err)
 	}
-	if len(text) >= maxPacket {
-		return nil, fmt.Errorf("bridge: a packet of %d bytes, want at most %d", len(text)+1, maxPacket)
+	if len(head)+len(text) > maxPacket {
+		return nil, fmt.Errorf("bridge: a packet of %d bytes, want at most %d", len(head)+len(text), maxPacket)
 	}
-	return append([]byte{kind}, text...), nil
+	return append([]byte(head), text...), nil
 }

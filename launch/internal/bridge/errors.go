@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/paragon-train/paragon/checkpoint"
@@ -17,7 +18,7 @@ var (
 	// errProtocol: the other end speaks another protocol.
 	errProtocol = errors.New("protocol")
 	// errFull: too much is under way.
-	errFull = errors.New("too many requests")
+	errFull = errors.New("too many under way")
 	// errCancelled: Python has cancelled the request.
 	errCancelled = errors.New("cancelled")
 )
@@ -49,6 +50,8 @@ var errorClasses = []struct {
 	{"Unavailable", kvstore.ErrUnavailable},
 	{"Unavailable", context.DeadlineExceeded},
 	{"Cancelled", context.Canceled},
+	{"Usage", fs.ErrNotExist},
+	{"Usage", fs.ErrPermission},
 }
 
 // errorText is an error as Python gets it.
@@ -63,9 +66,12 @@ type errorText struct {
 
 // maxErrorText bounds the text of an error, in bytes, so that it fits into a packet whatever its
 // bytes become in JSON.
-const maxErrorText = 8 << 10
+const maxErrorText = 4 << 10
 
-// errorOf is err for Python.
+// maxKeyText bounds the key of an error.
+const maxKeyText = 1 << 10
+
+// errorOf is err for Python. What no restart can mend and has no class is a setting.
 func errorOf(err error) *errorText {
 	e := &errorText{Class: "Internal", Text: shorten(err.Error(), maxErrorText), Final: errors.Is(err, kvstore.ErrFinal)}
 	for _, c := range errorClasses {
@@ -73,6 +79,9 @@ func errorOf(err error) *errorText {
 			e.Class = c.class
 			break
 		}
+	}
+	if e.Class == "Internal" && e.Final {
+		e.Class = "Usage"
 	}
 	var many kvstore.KeyErrors
 	var shard *kvstore.ShardError
@@ -82,7 +91,7 @@ func errorOf(err error) *errorText {
 	case errors.As(err, &shard):
 		e.Key = shard.Key
 	}
-	e.Key = shorten(e.Key, maxErrorText)
+	e.Key = shorten(e.Key, maxKeyText)
 	return e
 }
 

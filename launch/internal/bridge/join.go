@@ -60,7 +60,7 @@ func (a *joinArguments) check() error {
 
 // options are the options of the store.
 func (a *joinArguments) options(s *session) []kvstore.Option {
-	options := []kvstore.Option{kvstore.WithTimeout(time.Duration(a.TimeoutMS) * time.Millisecond), kvstore.WithLogger(s.log), kvstore.WithEnv(s.getenv)}
+	options := []kvstore.Option{kvstore.WithTimeout(time.Duration(a.TimeoutMS) * time.Millisecond), kvstore.WithLogger(s.storeLog()), kvstore.WithEnv(s.getenv), kvstore.WithNotesEvery(waitingEvery)}
 	if a.HostSums != "" {
 		options = append(options, kvstore.WithHostSums(kvstore.HostSums(a.HostSums)))
 	}
@@ -91,12 +91,14 @@ func join(ctx context.Context, s *session, args json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	list := wordsOf(words)
+	s.exchanges.words.Store(&list)
 	_, none := cluster.FromEnv(s.getenv)
 	return withFile{joinResult{
 		stateResult: stateOf(store), Type: store.Type(), Node: uint64(store.NodeID()), Job: store.JobRun().ID,
 		Alone: errors.Is(none, cluster.ErrNoJob) || store.Type() == "local" || store.Type() == "device",
 		Words: words.describe(0),
-	}, words.file}, nil
+	}, words.file, words}, nil
 }
 
 // state is the operation state.

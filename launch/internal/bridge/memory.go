@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"sync"
 	"unsafe"
@@ -24,8 +25,11 @@ type region struct {
 	// all is the memory; each its slots, which are parts of it.
 	all  []float32
 	each [][]float32
-	// file is the descriptor of the memory.
-	file int
+	// file is the descriptor of the memory, and block what it belongs to.
+	file  int
+	block block
+	// renewing is held while a slot gets new memory.
+	renewing sync.Mutex
 	// users counts plans, and requests and exchanges under way, that have slots of it. memory.mu
 	// guards it.
 	users int
@@ -58,7 +62,7 @@ func newRegion(lengths []int) (*region, error) {
 		r.each = r.each[:len(r.each)-1]
 	}
 	var err error
-	r.file, err = fileOf(r.bytes())
+	r.block, r.file, err = fileOf(r.bytes())
 	return r, err
 }
 
@@ -66,10 +70,7 @@ func newRegion(lengths []int) (*region, error) {
 func (r *region) bytes() []byte { return bytesOf(r.all) }
 
 // size is the bytes of the region's file: whole pages.
-func (r *region) size() uint64 {
-	page := uint64(os.Getpagesize())
-	return (uint64(4*len(r.all)) + page - 1) / page * page
-}
+func (r *region) size() uint64 { return pages(4 * len(r.all)) }
 
 // bytesOf is the memory of values.
 func bytesOf(values []float32) []byte {
@@ -79,11 +80,40 @@ func bytesOf(values []float32) []byte {
 // describe describes the region, whose number it does not know.
 func (r *region) describe(number uint32) regionResult {
 	d := regionResult{Region: number, Offsets: make([]uint64, len(r.each)), Bytes: r.size()}
-	base := uintptr(unsafe.Pointer(unsafe.SliceData(r.all)))
-	for i, slot := range r.each {
-		d.Offsets[i] = uint64(uintptr(unsafe.Pointer(unsafe.SliceData(slot))) - base)
+	for i := range r.each {
+		d.Offsets[i] = r.offset(i)
 	}
 	return d
+}
+
+// offset is where a slot begins, in bytes.
+func (r *region) offset(slot int) uint64 {
+	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.each[slot]))) - uintptr(unsafe.Pointer(unsafe.SliceData(r.all))))
+}
+
+// settleSlot gives a slot back to Python after a call that may have lent it: one that a server has
+// kept gets new memory, of which Python is told.
+func (s *session) settleSlot(r *region, number uint32, slot int) (moved bool) {
+	if 4*len(r.each[slot]) < shm.MinBytes {
+		// Such memory is never lent.
+		return false
+	}
+	fd, err := renew(r, slot)
+	if err != nil {
+		s.end(fmt.Errorf("bridge: region %d slot %d: a server has not given it back: %w", number, slot, err))
+	}
+	if fd < 0 {
+		return false
+	}
+	s.log.Warn("a server has kept memory that was lent to it, and the slot gets other pages", "region", number, "slot", slot)
+	s.note(movedNote{Note: "moved", Region: number, Offset: r.offset(slot), Bytes: pages(4 * len(r.each[slot]))}, fd)
+	return true
+}
+
+// pages is a number of bytes, rounded up to whole pages.
+func pages(n int) uint64 {
+	page := uint64(os.Getpagesize())
+	return (uint64(n) + page - 1) / page * page
 }
 
 // memory are the regions of a session, by number. Numbers are not used again.
@@ -123,7 +153,7 @@ func makeRegion(_ context.Context, s *session, args json.RawMessage) (any, error
 	if err != nil {
 		return nil, err
 	}
-	return withFile{r.describe(number), r.file}, nil
+	return withFile{r.describe(number), r.file, r}, nil
 }
 
 // add makes a region of slots with so many values each.

@@ -9,11 +9,33 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
+// block is what memory with a file belongs to.
+type block = *shm.Block
+
 // fileOf returns the descriptor of a region's memory.
-func fileOf(p []byte) (int, error) {
+func fileOf(p []byte) (block, int, error) {
 	b, offset, ok := shm.Find(p)
 	if !ok || offset != 0 {
-		return -1, fmt.Errorf("bridge: memory of %d bytes: %w: the system gives no memory with a file (memfd_create), or too many are open", len(p), kvstore.ErrUnsupported)
+		return nil, -1, fmt.Errorf("bridge: memory of %d bytes: %w: the system gives no memory with a file (memfd_create), or too many are open", len(p), kvstore.ErrUnsupported)
+	}
+	return b, b.File(), nil
+}
+
+// renew gives a slot new memory if a server has kept a part of it, and returns the descriptor; -1:
+// none has.
+func renew(r *region, slot int) (fd int, err error) {
+	p := bytesOf(r.each[slot])
+	if _, _, ok := shm.Find(p); ok {
+		return -1, nil
+	}
+	r.renewing.Lock()
+	defer r.renewing.Unlock()
+	if _, _, ok := shm.Find(p); ok {
+		return -1, nil
+	}
+	b, err := r.block.Renew(p)
+	if err != nil {
+		return -1, err
 	}
 	return b.File(), nil
 }

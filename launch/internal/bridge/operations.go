@@ -3,6 +3,8 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/paragon-train/paragon/kvstore"
 )
 
 // An operation carries out one request. args is the request as it came, with its id and op. It runs
@@ -15,11 +17,28 @@ var operations = map[string]operation{
 	"join":    join,
 	"state":   state,
 	"barrier": barrier,
+	"usage":   usageOf,
 	"memory":  makeRegion,
 	"free":    freeRegion,
 	"cancel":  cancelRequest,
 	"close":   closeStore,
 	"abort":   abortStore,
+
+	"init":     initKeys,
+	"push":     exchangeValues("push", true, false),
+	"pull":     exchangeValues("pull", false, true),
+	"pushpull": exchangeValues("pushpull", true, true),
+
+	"plan":      makePlan,
+	"extend":    extendPlan,
+	"drop_plan": dropPlan,
+
+	"broadcast":         broadcast,
+	"save":              file("save", kvstore.Store.Save),
+	"load":              file("load", kvstore.Store.Load),
+	"set_optimizer":     setOptimizer,
+	"set_compression":   setCompression,
+	"set_learning_rate": setLearningRate,
 
 	"sampler": beginSampler,
 	"turn":    nextTurn,

@@ -11,6 +11,12 @@ const (
 	kindAnswer   = 'x'
 )
 
+// Heads of packets of JSON.
+const (
+	headJSON = string(kindJSON)
+	headNote = string(kindNote)
+)
+
 // maxPacket is the most bytes of a packet.
 const maxPacket = 64 << 10
 
@@ -47,4 +53,14 @@ type answer struct {
 type withFile struct {
 	result any
 	fd     int
+	// of keeps the file open.
+	of any
+}
+
+// movedNote says that a slot has new memory: so many bytes at an offset of the region.
+type movedNote struct {
+	Note   string `json:"note"`
+	Region uint32 `json:"region"`
+	Offset uint64 `json:"offset"`
+	Bytes  uint64 `json:"bytes"`
 }

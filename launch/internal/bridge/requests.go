@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"sync"
 )
 
@@ -111,15 +112,16 @@ func (s *session) answer(q request, result any, err error) {
 	a, fd := answer{ID: q.ID, Result: result}, -1
 	if f, ok := result.(withFile); ok {
 		a.Result, fd = f.result, f.fd
+		defer runtime.KeepAlive(f.of)
 	}
 	if err != nil {
 		a.Result, a.Error, fd = nil, errorOf(err), -1
 	} else if a.Result == nil {
 		a.Result = noResult{}
 	}
-	packet, err := encode(kindJSON, a)
+	packet, err := encode(headJSON, a)
 	if err != nil {
-		packet, err = encode(kindJSON, answer{ID: q.ID, Error: errorOf(err)})
+		packet, err = encode(headJSON, answer{ID: q.ID, Error: errorOf(err)})
 	}
 	if err == nil {
 		err = s.conn.send(packet, fd)

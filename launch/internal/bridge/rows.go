@@ -94,7 +94,12 @@ func (a *rowsArguments) slots(op string, s *session) (ids []int64, values []floa
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	giveBack = func() { s.memory.giveBack(r) }
+	giveBack = func() {
+		if values != nil {
+			s.settleSlot(r, a.Region, a.Values)
+		}
+		s.memory.giveBack(r)
+	}
 	values, again, err := s.memory.slot(a.Region, a.Values)
 	if err != nil {
 		giveBack()

@@ -32,13 +32,18 @@ type session struct {
 	member   membership
 	requests requests
 	memory   memory
-	turns    turns
-	rows     rows
-	reports  reports
+	plans    plans
+	// waiting has notes about waits that are to be sent.
+	waiting   chan waitingNote
+	exchanges exchanges
+	turns     turns
+	rows      rows
+	reports   reports
 }
 
 func newSession(c *conn, log *slog.Logger, getenv func(string) string) *session {
-	s := &session{conn: c, log: log, getenv: getenv, operations: operations}
+	s := &session{conn: c, log: log, getenv: getenv, operations: operations, waiting: make(chan waitingNote, 4)}
+	s.exchanges.work = make(chan *exchange)
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	return s
 }
@@ -52,7 +57,7 @@ var errGone = errors.New("its Python process ended without closing the store")
 // hello sends the first packet.
 func (s *session) hello() error {
 	note := helloNote{Note: "hello", Protocol: protocol, Release: version.Number, PID: os.Getpid()}
-	if err := s.conn.sendJSON(kindNote, note, -1); err != nil {
+	if err := s.conn.sendJSON(headNote, note, -1); err != nil {
 		return fmt.Errorf("bridge: send the hello: %w", err)
 	}
 	return nil
@@ -63,6 +68,7 @@ func (s *session) hello() error {
 func (s *session) serve() error {
 	var reading sync.WaitGroup
 	reading.Go(func() { s.end(s.read()) })
+	reading.Go(s.sendWaiting)
 	<-s.ctx.Done()
 	cause := context.Cause(s.ctx)
 	if errors.Is(cause, errProtocol) {
@@ -73,6 +79,7 @@ func (s *session) serve() error {
 	}
 	s.conn.socket.Close()
 	reading.Wait()
+	s.exchanges.wg.Wait()
 	s.requests.wg.Wait()
 	if errors.Is(cause, errClosed) {
 		return nil
@@ -96,6 +103,8 @@ func (s *session) read() error {
 		switch b[0] {
 		case kindJSON:
 			err = s.startRequest(append([]byte(nil), b[1:n]...))
+		case kindExchange:
+			err = s.startExchange(b[:n])
 		default:
 			err = fmt.Errorf("bridge: %w: a packet of kind %q came, want %q or %q", errProtocol, b[0], kindJSON, kindExchange)
 		}
@@ -110,10 +119,18 @@ func (s *session) tellFailure(cause error) {
 	if err := s.conn.socket.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
 		return
 	}
-	if err := s.conn.sendJSON(kindNote, failedNote{Note: "failed", Error: errorOf(cause)}, -1); err != nil {
-		s.log.Debug("the end of the session could not be told", "error", err)
+	s.note(failedNote{Note: "failed", Error: errorOf(cause)}, -1)
+}
+
+// note sends a note. That the other end is gone is noticed by the reader.
+func (s *session) note(note any, fd int) {
+	if err := s.conn.sendJSON(headNote, note, fd); err != nil {
+		s.log.Debug("a note could not be sent", "error", err)
 	}
 }
+
+// storeLog is the log of the store.
+func (s *session) storeLog() *slog.Logger { return slog.New(waitingNotes{s.log.Handler(), s.waiting}) }
 
 // A membership is the session's store, once it has joined.
 type membership struct {

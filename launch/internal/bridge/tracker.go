@@ -1,0 +1,94 @@
+package bridge
+
+import (
+	"fmt"
+	"sync"
+)
+
+const (
+	// maxExchanges is the most exchanges under way.
+	maxExchanges = 512
+	// trackerRoom is how many exchanges may lie between the oldest one under way and the newest.
+	trackerRoom = wordCount
+)
+
+// A tracker knows which exchanges are under way, and which answers are due. Answers come in the
+// order of exchanges, each when its exchange and all before it have ended.
+type tracker struct {
+	mu sync.Mutex
+	// last is the number of the newest exchange. All up to ended have ended.
+	last, ended uint64
+	// underWay counts those that have not ended.
+	underWay int
+	ring     [trackerRoom]tracked
+	// failure is the first error that no answer had.
+	failure *errorText
+	// due are the answers to be sent.
+	due []dueAnswer
+}
+
+// tracked is what a tracker knows of one exchange.
+type tracked struct {
+	answer, over bool
+	failure      *errorText
+}
+
+// A dueAnswer is an answer to be sent.
+type dueAnswer struct {
+	number  uint64
+	failure *errorText
+}
+
+// begin takes the next exchange. full says that there are too many under way, so that it must end at
+// once; an error says that the other end speaks another protocol.
+func (t *tracker) begin(number uint64, answer bool) (full bool, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if number != t.last+1 {
+		return false, fmt.Errorf("bridge: %w: exchange %d came behind %d", errProtocol, number, t.last)
+	}
+	if number-t.ended > trackerRoom {
+		return false, fmt.Errorf("bridge: %w: exchange %d came, and exchange %d is under way; want at most %d under way", errProtocol, number, t.ended+1, maxExchanges)
+	}
+	t.last = number
+	full = t.underWay >= maxExchanges
+	t.underWay++
+	t.ring[number%trackerRoom] = tracked{answer: answer}
+	return full, nil
+}
+
+// end says that an exchange has ended.
+func (t *tracker) end(number uint64, failure *errorText) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.underWay--
+	x := &t.ring[number%trackerRoom]
+	x.over, x.failure = true, failure
+	for t.ended < t.last {
+		x := &t.ring[(t.ended+1)%trackerRoom]
+		if !x.over {
+			return
+		}
+		t.ended++
+		if t.failure == nil {
+			t.failure = x.failure
+		}
+		if x.answer {
+			t.due = append(t.due, dueAnswer{t.ended, t.failure})
+			t.failure = nil
+		}
+		*x = tracked{}
+	}
+}
+
+// take returns the next answer to be sent.
+func (t *tracker) take() (a dueAnswer, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.due) == 0 {
+		return a, false
+	}
+	a = t.due[0]
+	t.due = t.due[:copy(t.due, t.due[1:])]
+	return a, true
+}
