@@ -60,6 +60,7 @@ class Attached:
 @pytest.fixture(autouse=True)
 def registry(monkeypatch):
     monkeypatch.setattr(_attach, "attached", lambda store: store.attached)
+    monkeypatch.setattr(_report, "_turns", False)
 
 
 def run_others(
