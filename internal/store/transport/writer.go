@@ -86,8 +86,11 @@ func payloadSize(payload [][]byte) int {
 func appendFrame(b []byte, id uint32, m wire.Message, payload int) ([]byte, error) {
 	at := len(b)
 	b = append(b, make([]byte, wire.HeaderSize)...)
+	l, lent := m.(*lentMessage)
+	if lent {
+		m = l.Message
+	}
 	b = wire.AppendHead(b, m)
-	_, lent := m.(*lentMessage)
 	h := wire.Header{Kind: m.Kind(), Head: len(b) - at - wire.HeaderSize, Payload: payload, ID: id, Lent: lent}
 	if err := h.Check(); err != nil {
 		return b[:at], err

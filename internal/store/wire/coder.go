@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"unicode/utf8"
 )
 
@@ -26,58 +25,54 @@ type coder struct {
 	err error
 }
 
-// coders are the coders that are not in use. A message's fields are behind an interface, so its
-// coder is on the heap: to use one again saves an allocation for each message. A sync.Pool would
-// drop some of them at each garbage collection.
-var coders struct {
-	mu   sync.Mutex
-	free []*coder
-}
-
-// mostCoders bounds how many are kept. More messages than that are hardly encoded or decoded at the
-// same moment.
-const mostCoders = 64
-
-func newCoder(b []byte) *coder {
-	coders.mu.Lock()
-	defer coders.mu.Unlock()
-	n := len(coders.free)
-	if n == 0 {
-		return &coder{b: b}
-	}
-	c := coders.free[n-1]
-	coders.free = coders.free[:n-1]
-	c.b = b
-	return c
-}
-
-func (c *coder) release() {
-	*c = coder{}
-	coders.mu.Lock()
-	defer coders.mu.Unlock()
-	if len(coders.free) < mostCoders {
-		coders.free = append(coders.free, c)
-	}
-}
-
 // AppendHead appends the encoded head to b and returns the extended slice.
 func AppendHead(b []byte, m Message) []byte {
-	c := newCoder(b)
-	m.fields(c)
-	b = c.b
-	c.release()
-	return b
+	c := coder{b: b}
+	if c.frequent(m) {
+		return c.b
+	}
+	seldom := coder{b: b}
+	m.fields(&seldom)
+	return seldom.b
 }
 
 // DecodeHead reads the whole of b into m. Strings and slices of m do not alias b; PushMany and
 // PushedMany reuse the memory of their lists.
 func DecodeHead(m Message, b []byte) error {
-	c := newCoder(b)
-	c.decoding, c.kind = true, m.Kind()
-	m.fields(c)
-	err := c.end()
-	c.release()
-	return err
+	c := coder{b: b, decoding: true, kind: m.Kind()}
+	if c.frequent(m) {
+		return c.end()
+	}
+	seldom := coder{b: b, decoding: true, kind: m.Kind()}
+	m.fields(&seldom)
+	return seldom.end()
+}
+
+// frequent codes the fields of a message of those that come by the hundred thousand a second, and
+// reports whether m is one. Their methods are called by name: of a call behind the interface the
+// compiler must assume that it keeps the coder, which is then allocated.
+func (c *coder) frequent(m Message) bool {
+	switch m := m.(type) {
+	case *Push:
+		m.fields(c)
+	case *Pull:
+		m.fields(c)
+	case *Ack:
+		m.fields(c)
+	case *Value:
+		m.fields(c)
+	case *PushMany:
+		m.fields(c)
+	case *PushedMany:
+		m.fields(c)
+	case *PushRows:
+		m.fields(c)
+	case *PullRows:
+		m.fields(c)
+	default:
+		return false
+	}
+	return true
 }
 
 func (c *coder) fail(f string, a ...any) { c.failErr(fmt.Errorf(f, a...)) }
