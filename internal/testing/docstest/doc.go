@@ -18,6 +18,7 @@
 //
 //	<!-- hosts: a1 a2 -->         from here on these are hosts that ssh reaches: stand-ins on loopback addresses
 //	<!-- slurm: 4 -->             from here on there is a cluster of Slurm with so many nodes; without PARAGON_TEST_CLUSTERS=1 the page is skipped
+//	<!-- needs: COMMAND -->       where it fails the rest of the page is skipped; with PARAGON_TEST_REQUIRE=all that is an error
 //	<!-- run: COMMAND -->         a command that readers do not see
 //	<!-- ctrl-c -->               Ctrl-C in the newest other terminal, and wait until its block has ended
 //	<!-- wait -->                 wait until the block in the newest other terminal has ended by itself

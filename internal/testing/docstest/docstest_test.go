@@ -251,6 +251,29 @@ func TestWrongCommandsAreFound(t *testing.T) {
 	}
 }
 
+func TestPagesThatLackWhatTheyNeedAreSkipped(t *testing.T) {
+	page := strings.ReplaceAll("<!-- needs: true -->\n§sh\ntrue\n§\n<!-- needs: echo no tool; false -->\n§sh\nexit 7\n§\n", "§", f)
+	p, err := Parse("page.md", page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PARAGON_TEST_REQUIRE", "")
+	skipped := false
+	t.Run("skipped", func(t *testing.T) {
+		defer func() { skipped = t.Skipped() }()
+		if err := runPage(t, testConfig(t), p); err != nil {
+			t.Error(err)
+		}
+	})
+	if !skipped {
+		t.Error("the page was not skipped")
+	}
+	t.Setenv("PARAGON_TEST_REQUIRE", "all")
+	if err := runPage(t, testConfig(t), p); err == nil || !strings.Contains(err.Error(), "page.md:5: PARAGON_TEST_REQUIRE=all") || !strings.Contains(err.Error(), "no tool") {
+		t.Errorf("got error %v, want one with the line, the variable and the output", err)
+	}
+}
+
 func TestHostsAreReached(t *testing.T) {
 	p, err := Parse("page.md", strings.ReplaceAll("<!-- hosts: a1 a2 -->\n§console\n$ ssh a2 'echo $SSH_CONNECTION' | cut -d ' ' -f 3\n127.0.0.3\n§\n", "§", f))
 	if err != nil {

@@ -24,8 +24,8 @@ type Step struct {
 	// Line is the line of the fence or of the comment, from 1.
 	Line int
 
-	// Action is what to do: "block", or the word of the comment: "hosts", "slurm", "run",
-	// "ctrl-c", "wait".
+	// Action is what to do: "block", or the word of the comment: "hosts", "slurm", "needs",
+	// "run", "ctrl-c", "wait".
 	Action string
 	// Text is what the block or the comment says. Of a block of commands it is the script.
 	Text string
@@ -59,7 +59,7 @@ var (
 	fence    = regexp.MustCompile("^([ \t]*)(```+|~~~+) *([a-zA-Z0-9_+-]*) *$")
 	comment  = regexp.MustCompile(`^\s*<!-- ([a-z -]+?)(?:: (.*?))? -->\s*$`)
 	before   = []string{"not run", "exit", "background", "replace", "file", "slow", "timeout"}
-	alone    = []string{"hosts", "slurm", "run", "ctrl-c", "wait"}
+	alone    = []string{"hosts", "slurm", "needs", "run", "ctrl-c", "wait"}
 	ellipsis = "..."
 )
 

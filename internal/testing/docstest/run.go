@@ -36,7 +36,8 @@ type Config struct {
 	Env []string
 }
 
-// Build builds the programs that pages use: launch, the examples and gpucheck.
+// Build builds the programs that pages use: launch, the examples and gpucheck, and the wheel of the
+// Python package into the folder wheels.
 func Build(root, folder string) error {
 	programs := []string{"launch", "bench/gpucheck"}
 	examples, err := os.ReadDir(filepath.Join(root, "examples"))
@@ -44,12 +45,20 @@ func Build(root, folder string) error {
 		return err
 	}
 	for _, e := range examples {
-		// The folder internal has what the examples share.
-		if e.IsDir() && e.Name() != "internal" {
+		// The folder internal has what the examples share, and python no Go.
+		if e.IsDir() && e.Name() != "internal" && e.Name() != "python" {
 			programs = append(programs, "examples/"+e.Name())
 		}
 	}
-	return testbuild.Programs(folder, programs...)
+	if err := testbuild.Programs(folder, programs...); err != nil {
+		return err
+	}
+	wheel := exec.Command("go", "run", "./tools/wheel", "-launch", filepath.Join(folder, "launch"), "-out", filepath.Join(folder, "wheels"))
+	wheel.Dir = root
+	if out, err := wheel.CombinedOutput(); err != nil {
+		return fmt.Errorf("write the wheel: %w\n%s", err, out)
+	}
+	return nil
 }
 
 // Run runs a page. What does not hold fails the test with its line, and ends the page.
@@ -138,6 +147,10 @@ func newRun(t *testing.T, cfg Config, p *Page) *run {
 	// not.
 	env := map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run"), "TMPDIR": os.TempDir(), "TERM": "dumb", "LC_ALL": "C.UTF-8",
 		"PATH": r.private + "/bin:" + bin + ":" + os.Getenv("PATH"), "CGO_ENABLED": "0"}
+	// Tests read real data sets there.
+	if env["PARAGON_TEST_DATA"] = os.Getenv("PARAGON_TEST_DATA"); env["PARAGON_TEST_DATA"] == "" {
+		env["PARAGON_TEST_DATA"] = filepath.Join(root, "..", "shared", "data")
+	}
 	caches, err := goCaches()
 	must(t, err)
 	maps.Copy(env, caches)
@@ -174,6 +187,8 @@ func (r *run) step(s Step) error {
 		return r.hosts(strings.Fields(s.Text))
 	case s.Action == "slurm":
 		return r.slurm(s.Text)
+	case s.Action == "needs":
+		return r.needs(s)
 	case s.Action == "run", s.Action == "block" && s.File == "" && s.Background == "":
 		b, err := r.start(s, s.Text, nil, true)
 		if err != nil {
@@ -220,6 +235,21 @@ func (r *run) hosts(names []string) error {
 	}
 	script := fmt.Sprintf("#!/bin/sh\nexec '%s' -F '%s' \"$@\"\n", server.Client[0], file)
 	return os.WriteFile(filepath.Join(r.private, "bin", "ssh"), []byte(script), 0o755)
+}
+
+// needs skips the rest of the page if a command fails, or fails it with PARAGON_TEST_REQUIRE=all.
+func (r *run) needs(s Step) error {
+	b, err := r.start(s, s.Text, nil, false)
+	if err != nil {
+		return err
+	}
+	if err := b.finish(s.Timeout); err != nil {
+		if os.Getenv("PARAGON_TEST_REQUIRE") == "all" {
+			return fmt.Errorf("PARAGON_TEST_REQUIRE=all, and what the page needs is not there: %w", err)
+		}
+		r.t.Skipf("what the page needs is not there: %v", err)
+	}
+	return nil
 }
 
 // slurm starts a cluster of Slurm with so many nodes. Where such tests are not asked for
