@@ -120,8 +120,7 @@ class Bridge:
 
     def _greet(self) -> None:
         """Waits for the bridge's hello, and refuses one of another protocol."""
-        seconds = struct.pack("@ll", int(_TICK_SECONDS), int(_TICK_SECONDS % 1 * 1e6))
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, seconds)
+        self._tick(_TICK_SECONDS)
         try:
             self.wait_until(lambda: self._hello is not None, "hello", START_SECONDS)
         except TimeoutError:
@@ -143,6 +142,11 @@ class Bridge:
                 f"this package is release {__version__}, and the bridge {self.command[0]} release "
                 f"{release}; they understand each other"
             )
+
+    def _tick(self, seconds: float) -> None:
+        """Sets after how long a wait for a packet looks up."""
+        value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
 
     # ---- requests
 
@@ -213,7 +217,7 @@ class Bridge:
         """Returns when ``ready()``, which is called under the lock, is true.
 
         Raises the error of a bridge that has ended, and TimeoutError after ``seconds``."""
-        started = time.monotonic()
+        started = silent = time.monotonic()
         speak = _SILENT_SECONDS
         while True:
             if self._lead(ready, started, seconds):
@@ -225,13 +229,13 @@ class Bridge:
                 if self._followers:
                     with self.lock:
                         self._changed.notify_all()
-            waited = time.monotonic() - started if not heard else 0.0
-            if seconds is not None and time.monotonic() - started > seconds and not heard:
-                raise TimeoutError(what)
-            if waited > speak:
+            now = time.monotonic()
+            if heard:
+                silent = now
+            elif now - silent > speak:
                 _process.say(
-                    f"{self._name()} waits for {what} since {waited:.0f} s, and the bridge "
-                    f"(process {self.pid}) has said nothing meanwhile"
+                    f"{self._name()} waits for {what} since {now - started:.0f} s, and the bridge "
+                    f"(process {self.pid}) has said nothing for {now - silent:.0f} s"
                 )
                 speak *= 2
 
@@ -242,6 +246,8 @@ class Bridge:
             while not ready():
                 if self._broken is not None:
                     raise self._broken()
+                if seconds is not None and time.monotonic() - started > seconds:
+                    raise TimeoutError(f"no answer in {seconds} s")
                 # A thread that finds itself is in a signal handler, or an exception came out of
                 # its reading.
                 if self._reader is None or self._reader == me:
@@ -252,8 +258,6 @@ class Bridge:
                     self._changed.wait(_TICK_SECONDS)
                 finally:
                     self._followers -= 1
-                if seconds is not None and time.monotonic() - started > seconds:
-                    raise TimeoutError("another thread reads")
             return True
 
     def drain(self) -> None:
@@ -366,6 +370,8 @@ class Bridge:
         A bridge that has not ended by then is killed. The socket is closed in any case."""
         deadline = time.monotonic() + seconds
         try:
+            if self._broken is None:
+                self._tick(_TICK_SECONDS / 20)
             self.request_with_descriptors(op, fields, seconds)
             self._child.wait(max(0.1, deadline - time.monotonic()))
         except (TimeoutError, subprocess.TimeoutExpired):

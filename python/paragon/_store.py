@@ -23,8 +23,8 @@ from .errors import ForkError, ParagonError, UsageError
 
 __all__ = ["Declaration", "Entry", "Plan", "Region", "Store", "Turn"]
 
-END_SECONDS = 5.0
-"""How long close and abort may take."""
+END_SECONDS = 5.5
+"""How long close and abort may take: the bridge bounds them to 5 s, and then has to end."""
 
 # Of a packet's 64 KiB the lists of a request take at most this.
 _LIST_BYTES = 48 * 1024
@@ -433,7 +433,7 @@ class Store:
     def close(self) -> None:
         """Leaves the job in order: this worker is done, and the others go on without it.
 
-        It takes at most 5 s. A second call does nothing; nor does a call in a forked child. A
+        It takes at most 5.5 s. A second call does nothing; nor does a call in a forked child. A
         bridge that had ended before is a BridgeError."""
         self._end("the store is closed", "close", {})
 
@@ -447,7 +447,7 @@ class Store:
     def abort(self, cause: BaseException) -> None:
         """Leaves the job because of ``cause``, and fails the job: the others hear who and why.
 
-        It takes at most 5 s. A second call does nothing; nor does a call in a forked child."""
+        It takes at most 5.5 s. A second call does nothing; nor does a call in a forked child."""
         text = str(cause)[:4096]
         fields = {"class": type(cause).__name__, "text": text, "last": _where(cause)}
         try:
