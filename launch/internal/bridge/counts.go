@@ -15,7 +15,21 @@ import (
 // should it be lost. So a contribution counts the examples of all turns since the last one to its
 // key: those of a step that was skipped, of gradients that were accumulated, and of turns in which
 // another model trained are counted late, and once.
-type keyCount struct{ examples atomic.Uint64 }
+//
+// A key counts once Python has said of a contribution to it that it is of examples. Other keys, such
+// as that of a score that is pushed once an epoch, do not say what was used.
+type keyCount struct {
+	counts   atomic.Bool
+	examples atomic.Uint64
+}
+
+// due is how many of the examples that this worker has used are to be counted.
+func (k *keyCount) due(used uint64) uint64 {
+	if !k.counts.Load() {
+		return 0
+	}
+	return used - k.examples.Load()
+}
 
 // A contribution says by what the pushes of a turn push.
 type contribution struct {
@@ -61,8 +75,13 @@ func (c *contribution) push(entries []kvstore.Entry, counts []*keyCount, call fu
 	if !c.sharing {
 		return call(c.store.Step(kvstore.PushOptions{Weight: c.weight, Examples: c.examples}), entries)
 	}
-	first := counts[0].examples.Load()
-	if !slices.ContainsFunc(counts, func(k *keyCount) bool { return k.examples.Load() != first }) {
+	if c.examples > 0 {
+		for _, k := range counts {
+			k.counts.Store(true)
+		}
+	}
+	first := counts[0].due(c.used)
+	if !slices.ContainsFunc(counts, func(k *keyCount) bool { return k.due(c.used) != first }) {
 		return c.pushDue(first, entries, counts, call)
 	}
 	type group struct {
@@ -71,19 +90,20 @@ func (c *contribution) push(entries []kvstore.Entry, counts []*keyCount, call fu
 	}
 	groups := map[uint64]*group{}
 	for i, k := range counts {
-		g := groups[k.examples.Load()]
+		due := k.due(c.used)
+		g := groups[due]
 		if g == nil {
 			g = new(group)
-			groups[k.examples.Load()] = g
+			groups[due] = g
 		}
 		g.entries, g.counts = append(g.entries, entries[i]), append(g.counts, k)
 	}
 	var calls sync.WaitGroup
 	var mu sync.Mutex
 	var errs []error
-	for counted, g := range groups {
+	for due, g := range groups {
 		calls.Go(func() {
-			err := c.pushDue(counted, g.entries, g.counts, call)
+			err := c.pushDue(due, g.entries, g.counts, call)
 			mu.Lock()
 			defer mu.Unlock()
 			errs = append(errs, err)
@@ -93,10 +113,9 @@ func (c *contribution) push(entries []kvstore.Entry, counts []*keyCount, call fu
 	return errors.Join(errs...)
 }
 
-// pushDue pushes keys that have counted the same. A key that failed is due the same again: the
+// pushDue pushes keys that are due the same. A key that failed is due the same again: the
 // servers that have its contribution do not take it twice.
-func (c *contribution) pushDue(counted uint64, entries []kvstore.Entry, counts []*keyCount, call func(p kvstore.Pusher, entries []kvstore.Entry) error) error {
-	due := c.used - counted
+func (c *contribution) pushDue(due uint64, entries []kvstore.Entry, counts []*keyCount, call func(p kvstore.Pusher, entries []kvstore.Entry) error) error {
 	err := call(c.store.Step(kvstore.PushOptions{Weight: c.weight, Examples: int(due), Counted: due > 0}), entries)
 	var some kvstore.KeyErrors
 	if err != nil && !errors.As(err, &some) {

@@ -55,6 +55,10 @@ var operations = map[string]operation{
 // waits can always be ended.
 var urgent = map[string]bool{"cancel": true, "close": true, "abort": true}
 
+// inline are the operations that the reader of packets carries out by itself, since they wait for
+// nothing: requests behind one of them find it done.
+var inline = map[string]bool{"report": true}
+
 // leaves are the operations after which the session ends.
 var leaves = map[string]bool{"close": true, "abort": true}
 

@@ -73,7 +73,7 @@ func (s *session) startRequest(args json.RawMessage) error {
 		return fmt.Errorf("bridge: %w: a request that is no JSON object with id and op: %w", errProtocol, err)
 	}
 	ctx, err := s.requests.enter(s.ctx, q)
-	s.requests.wg.Go(func() {
+	carryOut := func() {
 		if err != nil {
 			s.answer(q, nil, err)
 			return
@@ -84,7 +84,12 @@ func (s *session) startRequest(args json.RawMessage) error {
 		if leaves[q.Op] {
 			s.end(errClosed)
 		}
-	})
+	}
+	if inline[q.Op] {
+		carryOut()
+	} else {
+		s.requests.wg.Go(carryOut)
+	}
 	return nil
 }
 

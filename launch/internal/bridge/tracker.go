@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"context"
 	"fmt"
 	"sync"
 )
@@ -20,7 +21,9 @@ type tracker struct {
 	last, ended uint64
 	// underWay counts those that have not ended.
 	underWay int
-	ring     [trackerRoom]tracked
+	// none is closed when none is under way; nil: nobody waits for that.
+	none chan struct{}
+	ring [trackerRoom]tracked
 	// failure is the first error that no answer had.
 	failure *errorText
 	// due are the answers to be sent.
@@ -62,6 +65,10 @@ func (t *tracker) end(number uint64, failure *errorText) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.underWay--
+	if t.underWay == 0 && t.none != nil {
+		close(t.none)
+		t.none = nil
+	}
 	x := &t.ring[number%trackerRoom]
 	x.over, x.failure = true, failure
 	for t.ended < t.last {
@@ -78,6 +85,26 @@ func (t *tracker) end(number uint64, failure *errorText) {
 			t.failure = nil
 		}
 		*x = tracked{}
+	}
+}
+
+// await returns when no exchange is under way.
+func (t *tracker) await(ctx context.Context) error {
+	t.mu.Lock()
+	if t.underWay == 0 {
+		t.mu.Unlock()
+		return nil
+	}
+	if t.none == nil {
+		t.none = make(chan struct{})
+	}
+	none := t.none
+	t.mu.Unlock()
+	select {
+	case <-none:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

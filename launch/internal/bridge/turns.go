@@ -218,7 +218,10 @@ func (t *turns) make(s *session, next func(ctx context.Context) (kvstore.Sampler
 	s.requests.wg.Go(func() {
 		defer close(n.made)
 		begin := time.Now()
-		n.result, n.err = next(s.ctx)
+		// The step's exchanges end with it.
+		if n.err = s.exchanges.tracker.await(s.ctx); n.err == nil {
+			n.result, n.err = next(s.ctx)
+		}
 		s.reports.agreed(time.Since(begin))
 		if !steps {
 			s.reports.beginSteps()

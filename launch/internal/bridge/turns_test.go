@@ -86,9 +86,10 @@ func (p *player) indices(ctx context.Context, first, count int) ([]int64, error)
 	return append([]int64(nil), integers(list)[:found.Count]...), nil
 }
 
-// contribute makes an exchange of keys with these gradients, which become the new values.
-func (p *player) contribute(ctx context.Context, weight float32, keys []string, grads [][]float32) error {
-	by, err := p.s.turns.contribution(p.store, weight, 0)
+// contribute makes an exchange of keys with these gradients, which become the new values. It is of
+// examples, if that is not 0: how many is counted.
+func (p *player) contribute(ctx context.Context, weight float32, examples uint32, keys []string, grads [][]float32) error {
+	by, err := p.s.turns.contribution(p.store, weight, examples)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,8 @@ func (p *player) contribute(ctx context.Context, weight float32, keys []string, 
 }
 
 // A turnJob is a job whose workers are players: two keys count how often each example was used. Of
-// the second one gradients are accumulated, and pushed every other turn.
+// the second one gradients are accumulated, and pushed every other turn. A third one, in the first
+// turn of an epoch alone, is of no examples.
 type turnJob struct {
 	t        *testing.T
 	job      *jobtest.Job
@@ -149,7 +151,7 @@ func (w *turnWorker) run(cfg cluster.Config) (err error) {
 	defer func() { err = kvstore.Leave(kv, err) }()
 	w.player = play(w.j.t, kv)
 	err = kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1})
-	for _, key := range turnKeys {
+	for _, key := range append(turnKeys, "score") {
 		err = errors.Join(err, kv.Init(ctx, key, make([]float32, w.j.examples)))
 	}
 	if err != nil {
@@ -185,6 +187,12 @@ func (w *turnWorker) train(ctx context.Context, turn turnResult) error {
 				}
 				from = turn.First
 			}
+			if turn.Step == 0 {
+				// A score says nothing of examples.
+				if err := w.contribute(ctx, 1, 0, []string{"score"}, [][]float32{make([]float32, w.j.examples)}); err != nil {
+					return err
+				}
+			}
 			if err := w.step(ctx, turn, loaded[turn.First-from:][:turn.Size], accumulated); err != nil {
 				return err
 			}
@@ -204,7 +212,7 @@ func (w *turnWorker) step(ctx context.Context, turn turnResult, batch []int64, a
 		accumulated[i]++
 	}
 	w.j.at(w, int(turn.Steps))
-	if err := w.contribute(ctx, float32(len(batch)), turnKeys[:1], [][]float32{grad}); err != nil {
+	if err := w.contribute(ctx, float32(len(batch)), uint32(len(batch)), turnKeys[:1], [][]float32{grad}); err != nil {
 		return err
 	}
 	w.values[0] = grad
@@ -213,7 +221,7 @@ func (w *turnWorker) step(ctx context.Context, turn turnResult, batch []int64, a
 	}
 	pushed := append([]float32(nil), accumulated...)
 	clear(accumulated)
-	if err := w.contribute(ctx, 1, turnKeys[1:], [][]float32{pushed}); err != nil {
+	if err := w.contribute(ctx, 1, 1, turnKeys[1:], [][]float32{pushed}); err != nil {
 		return err
 	}
 	w.values[1] = pushed
@@ -319,7 +327,7 @@ func TestATurnThatPythonMissedComesAgain(t *testing.T) {
 		if _, err := missing.indices(t.Context(), 0, 1); !errors.Is(err, errUsage) {
 			t.Errorf("indices while a turn is made: got error %v, want one of class Usage", err)
 		}
-		if err := missing.contribute(t.Context(), 1, []string{"w"}, [][]float32{{1}}); !errors.Is(err, errUsage) {
+		if err := missing.contribute(t.Context(), 1, 0, []string{"w"}, [][]float32{{1}}); !errors.Is(err, errUsage) {
 			t.Errorf("an exchange while a turn is made: got error %v, want one of class Usage", err)
 		}
 		cancel(errCancelled)
