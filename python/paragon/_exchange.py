@@ -20,7 +20,7 @@ WORDS = 1024
 MAX_UNDER_WAY = 512
 """The most exchanges under way at a time; a further one waits."""
 
-_PACKET = struct.Struct("<cB2xIQIIfI16x")
+_PACKET = struct.Struct("<cB2xIQIIfId8x")
 _ANSWER, _PUSH_ONLY = 1, 2
 _FAILED, _READ_FIRST = 2, 3
 # After so many answers that nobody waited for, those in the socket are read.
@@ -62,6 +62,7 @@ class Plan:
         examples: int = 0,
         answer: bool = False,
         push_only: bool = False,
+        factor: float = 0.0,
     ) -> int:
         """Starts an exchange of ``count`` entries from ``first`` on (None: all that follow).
 
@@ -69,7 +70,9 @@ class Plan:
         contribution in a mean, and ``examples`` how many examples it counts for; the gradient in
         the slot is already multiplied by the weight. ``answer`` says that ``wait`` for this
         exchange will be called, as for the last one of a step: it saves a trip. With ``push_only``
-        no new values come back. More than 512 exchanges under way are waited for."""
+        no new values come back. ``factor`` multiplies the learning rate of the servers' optimizer
+        in this round alone, the same on every worker; 0 is 1. More than 512 exchanges under way are
+        waited for."""
         if count is None:
             count = self._size - first
         if first < 0 or count < 0 or first + count > self._size:
@@ -77,7 +80,7 @@ class Plan:
                 f"paragon: exchange of {count} entries from {first} on: the plan has {self._size}"
             )
         flags = (_ANSWER if answer else 0) | (_PUSH_ONLY if push_only else 0)
-        return self._exchanges.start(self.id, flags, first, count, weight, examples)
+        return self._exchanges.start(self.id, flags, first, count, weight, examples, factor)
 
     def drop(self) -> None:
         """Forgets the plan, so that its regions can be freed. None of its exchanges is under way."""
@@ -113,7 +116,14 @@ class Exchanges:
         bridge.failed = self._failed
 
     def start(
-        self, plan: int, flags: int, first: int, count: int, weight: float, examples: int
+        self,
+        plan: int,
+        flags: int,
+        first: int,
+        count: int,
+        weight: float,
+        examples: int,
+        factor: float = 0.0,
     ) -> int:
         bridge = self.bridge
         bridge.check_process()
@@ -122,7 +132,7 @@ class Exchanges:
         with bridge.lock:
             number = self._last + 1
             _PACKET.pack_into(
-                self._packet, 0, b"X", flags, plan, number, first, count, weight, examples
+                self._packet, 0, b"X", flags, plan, number, first, count, weight, examples, factor
             )
             self._last = number
             bridge.send(self._packet)

@@ -40,6 +40,17 @@ type contribution struct {
 	// many.
 	sharing bool
 	used    uint64
+	// factor multiplies the learning rate of the servers' optimizer in this round; 0: 1.
+	factor float64
+}
+
+// options are those of the contribution's pushes.
+func (c *contribution) options(examples int, counted bool) kvstore.PushOptions {
+	o := kvstore.PushOptions{Weight: c.weight, Examples: examples, Counted: counted}
+	if factor := c.factor; factor != 0 {
+		o.Factor = func(string) float64 { return factor }
+	}
+	return o
 }
 
 // count returns the count of a key.
@@ -65,7 +76,7 @@ func (t *turns) contribution(store kvstore.Store, weight float32, examples uint3
 	if t.newest != nil && !t.newest.isMade() {
 		return contribution{}, usage("bridge: exchange: a turn is being made, and nothing may be pushed between two turns; wait for the answer of turn or sampler")
 	}
-	return contribution{store, weight, int(examples), t.newest != nil, t.used}, nil
+	return contribution{store: store, weight: weight, examples: int(examples), sharing: t.newest != nil, used: t.used}, nil
 }
 
 // push makes call with a Pusher whose contributions count what each key is due. counts are those of
@@ -73,7 +84,7 @@ func (t *turns) contribution(store kvstore.Store, weight float32, examples uint3
 // the calls are made at the same time: rounds of other workers may close in another order.
 func (c *contribution) push(entries []kvstore.Entry, counts []*keyCount, call func(p kvstore.Pusher, entries []kvstore.Entry) error) error {
 	if !c.sharing {
-		return call(c.store.Step(kvstore.PushOptions{Weight: c.weight, Examples: c.examples}), entries)
+		return call(c.store.Step(c.options(c.examples, false)), entries)
 	}
 	if c.examples > 0 {
 		for _, k := range counts {
@@ -116,7 +127,7 @@ func (c *contribution) push(entries []kvstore.Entry, counts []*keyCount, call fu
 // pushDue pushes keys that are due the same. A key that failed is due the same again: the
 // servers that have its contribution do not take it twice.
 func (c *contribution) pushDue(due uint64, entries []kvstore.Entry, counts []*keyCount, call func(p kvstore.Pusher, entries []kvstore.Entry) error) error {
-	err := call(c.store.Step(kvstore.PushOptions{Weight: c.weight, Examples: int(due), Counted: due > 0}), entries)
+	err := call(c.store.Step(c.options(int(due), due > 0)), entries)
 	var some kvstore.KeyErrors
 	if err != nil && !errors.As(err, &some) {
 		return err

@@ -98,6 +98,7 @@ func (s *session) prepare(x *exchange) error {
 	if x.by, err = s.turns.contribution(store, x.packet.weight, x.packet.examples); err != nil {
 		return err
 	}
+	x.by.factor = x.packet.factor
 	return s.plans.claim(x)
 }
 

@@ -18,7 +18,8 @@ import (
 //	    20     4  number of entries; 0: only a wait for the exchanges before
 //	    24     4  weight, a float32 of 0 or more
 //	    28     4  examples
-//	    32    16  0
+//	    32     8  factor of the optimizer's learning rate in this round, a float64; 0: 1
+//	    40     8  0
 const exchangeBytes = 48
 
 // Flags of an exchange.
@@ -37,6 +38,8 @@ type exchangePacket struct {
 	first, count uint32
 	weight       float32
 	examples     uint32
+	// factor multiplies the learning rate of the servers' optimizer; 0: 1.
+	factor float64
 }
 
 // decodeExchange reads the packet of an exchange. An error is of the packet's form: the other end
@@ -48,9 +51,9 @@ func decodeExchange(b []byte) (p exchangePacket, err error) {
 	u32 := func(at int) uint32 { return binary.LittleEndian.Uint32(b[at:]) }
 	p = exchangePacket{
 		flags: b[1], plan: u32(4), number: binary.LittleEndian.Uint64(b[8:]), first: u32(16), count: u32(20),
-		weight: math.Float32frombits(u32(24)), examples: u32(28),
+		weight: math.Float32frombits(u32(24)), examples: u32(28), factor: math.Float64frombits(binary.LittleEndian.Uint64(b[32:])),
 	}
-	rest := uint64(b[2]) | uint64(b[3]) | binary.LittleEndian.Uint64(b[32:]) | binary.LittleEndian.Uint64(b[40:])
+	rest := uint64(b[2]) | uint64(b[3]) | binary.LittleEndian.Uint64(b[40:])
 	if p.flags&^(flagAnswer|flagPushOnly) != 0 || rest != 0 {
 		return p, fmt.Errorf("bridge: %w: exchange %d has flags %#x, or bytes that are not 0 where this protocol has none", errProtocol, p.number, p.flags)
 	}

@@ -82,6 +82,8 @@ type rowsArguments struct {
 	Weight *float32 `json:"weight"`
 	// Examples are those of the contribution, where no sampler counts them.
 	Examples uint32 `json:"examples"`
+	// Factor multiplies the learning rate of the servers' optimizer in this round; 0: 1.
+	Factor float64 `json:"factor"`
 }
 
 // slots returns the row numbers and the values of a request, and what gives their region back.
@@ -138,6 +140,7 @@ func pushRows(ctx context.Context, s *session, args json.RawMessage) (any, error
 	if err != nil {
 		return nil, err
 	}
+	by.factor = a.Factor
 	return nil, by.push([]kvstore.Entry{{Key: a.Key}}, []*keyCount{s.turns.count(a.Key)}, func(p kvstore.Pusher, _ []kvstore.Entry) error {
 		return p.PushRows(ctx, a.Key, ids, values)
 	})
