@@ -319,8 +319,8 @@ class Bridge:
             self._hello = message
         elif message["note"] == "failed":
             self._take_failure(message)
-        elif message.get("text"):
-            _process.say(str(message["text"]))
+        elif message["note"] == "waiting":
+            _process.say_again(_waiting(message))
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -467,6 +467,14 @@ def _descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             found.frombytes(data[: len(data) - len(data) % found.itemsize])
     return list(found)
+
+
+def _waiting(note: Mapping[str, Any]) -> str:
+    """Returns the line about a wait: for which key, and for whom."""
+    text = f"{note.get('call', 'a call')} has waited {note.get('seconds', 0)} s"
+    if note.get("key"):
+        text += f" for key {note['key']} (round {note.get('round', 0)})"
+    return f"{text}: {note.get('waiting_for') or 'no answer yet'}"
 
 
 def _ending(status: Optional[int]) -> str:

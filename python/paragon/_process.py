@@ -103,6 +103,18 @@ def say(text: str) -> None:
             pass
 
 
+def say_again(text: str) -> None:
+    """Prints a line that the bridge has printed on descriptor 2, if sys.stderr is another one.
+
+    In a notebook people see what sys.stderr gets alone."""
+    try:
+        same = sys.stderr.fileno() == 2
+    except (AttributeError, OSError, ValueError):
+        same = False
+    if not same:
+        say(text)
+
+
 def is_interactive() -> bool:
     """Whether an exception ends nothing here: a notebook, or Python's own prompt."""
     return hasattr(sys, "ps1") or bool(sys.flags.interactive) or "ipykernel" in sys.modules

@@ -221,7 +221,8 @@ class Bridge:
     def op_barrier(self, m: Dict[str, Any]) -> Any:
         if "hold" in FAULTS:
             self.held.append(m["id"])
-            self.say("N", {"note": "waiting", "text": "barrier waits for worker 1"})
+            self.say("N", {"note": "waiting", "call": "barrier", "key": "", "round": 0,
+                           "seconds": 2, "waiting_for": "worker 1"})
             return HELD
         return None
 

@@ -158,13 +158,21 @@ store.barrier()
     assert "paragon: worker 0 waits for barrier since " in p.err
 
 
-def test_what_the_bridge_says_while_python_waits_is_printed(tmp_path: Path) -> None:
+def test_a_wait_is_said_where_the_bridges_own_line_is_not_seen(tmp_path: Path) -> None:
     code = """
-threading.Thread(target=lambda: (reading(), store.state())).start()
-store.barrier()
+import io
+def hear(stream):
+    sys.stderr = stream
+    thread = threading.Thread(target=lambda: (reading(), store.state()))
+    thread.start()
+    store.barrier()
+    thread.join()
+hear(sys.stderr)
+hear(io.StringIO())
+print(sys.stderr.getvalue())
 """
     p = run(tmp_path, JOIN + code, fake="hold")
-    assert p.err == "paragon: barrier waits for worker 1\n"
+    assert p.err == "" and p.out == "paragon: barrier has waited 2 s: worker 1\n\n"
 
 
 # ---- this process ends

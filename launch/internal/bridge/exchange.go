@@ -144,6 +144,10 @@ func (s *session) finish(x *exchange, err error) {
 	moved := s.settle(x)
 	s.plans.unclaim(x)
 	number, answer := x.packet.number, x.packet.flags&flagAnswer != 0
+	only := ""
+	if len(x.parts) == 1 {
+		only = x.parts[0].key.name
+	}
 	*x = exchange{call: x.call}
 	s.exchanges.mu.Lock()
 	s.exchanges.free = append(s.exchanges.free, x)
@@ -156,6 +160,9 @@ func (s *session) finish(x *exchange, err error) {
 	if err != nil {
 		state, failure = stateFailed, errorOf(err)
 		failure.Number = number
+		if failure.Key == "" {
+			failure.Key = shorten(only, maxErrorText)
+		}
 		if !answer {
 			s.note(failedNote{Note: "failed", Number: number, Error: failure}, -1)
 		}

@@ -1,0 +1,251 @@
+"""Real jobs: the bridge of PARAGON_LAUNCH, alone and with launch's servers and workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Any, List
+
+import pytest
+from corehelp import REAL, await_end, run, start
+
+pytestmark = pytest.mark.skipif(
+    not REAL, reason="PARAGON_LAUNCH is not set: go build -o launch ./launch, and name it there"
+)
+
+
+def alone(folder: Path, code: str, status: Any = 0) -> Any:
+    return run(folder, code, launch=REAL, status=status)
+
+
+def job(folder: Path, code: str, *flags: str, status: Any = 0) -> Any:
+    """Runs the program as the workers of a job with two servers."""
+    return run(folder, code, launch=REAL, status=status, before=[REAL, "-s", "2", *flags, "--"])
+
+
+def lines(p: Any, word: str) -> List[str]:
+    """Returns what workers printed behind a word, without launch's prefixes."""
+    return sorted(line.split(word + " ", 1)[1] for line in p.out.splitlines() if word + " " in line)
+
+
+KV = """
+import os, signal, sys, threading, time
+import numpy as np
+import paragon
+from paragon import Declaration, Entry, elastic, errors, kv
+F = np.float32
+"""
+
+
+def test_alone(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+s = store.store
+assert (s.rank, s.num_workers, s.alone, s.joining, s.type) == (0, 1, True, False, "dist_sync")
+keys = [f"k{i}" for i in range(62)]
+store.init(keys, [np.full((3, 64), i, F) for i in range(62)])
+store.init("big", np.arange(1 << 20, dtype=F))
+out = [np.empty((3, 64), F) for _ in keys]
+store.pull(keys, out=out)
+assert [o[2, 63] for o in out] == list(range(62))
+store.pushpull(keys, [o * 2 for o in out], out=out)
+assert [o[0, 0] for o in out] == list(range(0, 124, 2))
+for i in range(20):
+    big = store.pushpull("big", np.full(1 << 20, i, F))
+    assert (big == i).all()
+store.push("big", np.full(1 << 20, 7, F))
+assert (store.pull("big") == 7).all()
+assert s.broadcast("é" * 700_000) == "é" * 700_000
+s.barrier()
+s.report(step={"loss": float("nan"), "examples": 4})
+s.state()
+print("done", store)
+"""
+    p = alone(tmp_path, KV + code)
+    assert "done <paragon.kv.KVStore of <paragon.Store dist_sync: worker 0 of 1>, 63 keys>" in p.out
+
+
+def test_errors_of_the_job_have_their_classes_and_keys(tmp_path: Path) -> None:
+    code = """
+s = paragon.init()
+r = s.memory([4, 4, 5])
+s.init([Declaration("w", r, 0, 4)])
+def shown(kind, call):
+    try:
+        call()
+    except kind as e:
+        print("error", type(e).__name__, e.key, e.worker, e.seconds is not None)
+shown(errors.DuplicateInitError, lambda: s.init([Declaration("w", r, 0, 4)]))
+shown(errors.UnknownKeyError, lambda: s.pull([("x", r, 0)]))
+shown(errors.SizeError, lambda: s.pull([("w", r, 2)]))
+def wait(entry):
+    plan = s.plan([entry])
+    for answer in (True, False):
+        try:
+            s.wait(plan.exchange(answer=answer))
+        finally:
+            s.wait(plan.exchange(0, 0))
+    return plan
+shown(errors.SizeError, lambda: wait(Entry("w", r, 2, 2)))
+shown(errors.UnknownKeyError, lambda: wait(Entry("nobody", r, 0, 1)))
+shown(errors.UsageError, lambda: s.request("plan", entries=[]))
+shown(errors.UsageError, lambda: s.memory([1 << 50]))
+shown(errors.UsageError, r.free)
+n = wait(Entry("w", r, 0, 1)).exchange(weight=2, answer=True)
+s.wait(n)
+"""
+    p = alone(tmp_path, KV + code)
+    assert lines(p, "error") == [
+        "DuplicateInitError w 0 True",
+        "SizeError w 0 True",
+        "SizeError w 0 True",
+        "UnknownKeyError nobody 0 True",
+        "UnknownKeyError x 0 True",
+        "UsageError None 0 True",
+        "UsageError None 0 True",
+        "UsageError None 0 True",
+    ]
+
+
+def test_workers_add_up_and_average(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+s, rank = store.store, store.rank
+assert store.num_workers == 2 and not s.alone
+store.init(["w", "v"], [np.full(5, rank + 1, F), np.full((300, 300), rank, F)])
+assert store.pull("w")[0] == 1                       # rank 0's value
+out = [np.empty(5, F), np.empty((300, 300), F)]
+for i in range(30):
+    store.pushpull(["w", "v"], [np.full(5, i + rank, F), np.full((300, 300), rank, F)], out=out)
+    assert out[0][4] == 2 * i + 1 and (out[1] == 1).all()
+store.set_optimizer("sgd", learning_rate=0.5)
+store.push("w", np.full(5, 2, F))
+print("optimizer", store.pull("w")[0])
+r = s.memory([3, 3])
+r.slot(0)[:] = rank
+s.init([Declaration("mean", r, 0, 3)])
+plan = s.plan([Entry("mean", r, 0, 1)])
+weight = 1.0 + 2 * rank
+r.slot(0)[:] = (rank + 1) * weight
+s.wait(plan.exchange(weight=weight, answer=True))
+print("mean", r.slot(1)[0])
+print("text", s.broadcast(f"of {rank}"), len(s.broadcast("x" * 2_000_000 if rank == 0 else None)))
+store.barrier()
+if rank == 1:
+    store.save("saved.safetensors")
+store.barrier()
+store.pushpull("w", np.ones(5, F))
+store.load("saved.safetensors")
+print("loaded", store.pull("w")[0])
+"""
+    p = job(tmp_path, KV + code, "-n", "2")
+    assert lines(p, "optimizer") == ["57.0", "57.0"]
+    assert lines(p, "mean") == ["1.75", "1.75"]
+    assert lines(p, "text") == ["of 0 2000000"] * 2
+    assert lines(p, "loaded") == ["57.0"] * 2
+
+
+def test_rows(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+rank = store.rank
+store.init("t", kv.row_sparse_array((np.arange(8, dtype=F).reshape(4, 2), [0, 1, 2, 3]), (4, 2)))
+store.push("t", kv.row_sparse_array((np.full((2, 2), rank + 1, F), [rank, 2]), (4, 2)))
+out = np.zeros((4, 2), F)
+store.row_sparse_pull("t", out=out, row_ids=[3, 0, 1, 2, 0])
+print("rows", out.ravel().tolist())
+"""
+    p = job(tmp_path, KV + code, "-n", "2")
+    # Without an optimizer the sum of a round replaces the rows that it names.
+    assert lines(p, "rows") == [str([1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 6.0, 7.0])] * 2
+
+
+def test_an_exception_of_one_worker_is_named_on_the_others(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+store.init("w", np.ones(2, F))
+if store.rank == 1:
+    raise ValueError("no such file: data.bin")
+try:
+    store.pushpull("w", np.ones(2, F))
+except errors.ParagonError as e:
+    print("heard", type(e).__name__, str(e).replace(chr(10), " "))
+    raise
+"""
+    p = job(tmp_path, KV + code, "-n", "2", status=None)
+    assert p.returncode != 0
+    heard = lines(p, "heard")
+    assert len(heard) == 1 and "ValueError: no such file: data.bin" in heard[0], (p.out, p.err)
+
+
+def test_a_killed_bridge_fails_the_worker_at_once(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+store.init("w", np.ones(2, F))
+os.kill(store.store._bridge.pid, signal.SIGKILL)
+store.pushpull("w", np.ones(2, F))
+"""
+    p = alone(tmp_path, KV + code, status=1)
+    assert re.search(r"BridgeError: .*was killed by signal 9 \(SIGKILL\)", p.err)
+
+
+def test_the_bridge_ends_with_a_killed_program_though_a_child_lives(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+child = os.fork()
+if child == 0:
+    time.sleep(60)
+    os._exit(0)
+print(store.store._bridge.pid, child, flush=True)
+time.sleep(60)
+"""
+    p = start(tmp_path, KV + code, launch=REAL)
+    assert p.stdout is not None
+    bridge, child = map(int, p.stdout.readline().split())
+    try:
+        p.kill()
+        p.wait()
+        await_end(bridge)
+    finally:
+        os.kill(child, signal.SIGKILL)
+    p.communicate()
+
+
+def test_a_wait_for_another_worker_is_said(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+store.init("slow", np.ones(2, F))
+if store.rank == 1:
+    while not os.path.exists("said"):
+        time.sleep(0.05)
+class Said:
+    def __init__(self, to): self.to = to
+    def write(self, text):
+        if "slow" in text and "worker 1" in text: open("said", "w").close()
+        return self.to.write(text)
+    def flush(self): self.to.flush()
+sys.stderr = Said(sys.stderr)
+store.pushpull("slow", np.ones(2, F))
+"""
+    p = job(tmp_path, KV + code, "-n", "2")
+    said = [line for line in p.err.splitlines() if "paragon: push-pull has waited" in line]
+    assert "for key slow (round 0)" in said[0] and "worker 1 on localhost" in said[-1], p.err
+
+
+ELASTIC = """
+store = kv.create("dist_sync")
+store.init("w", np.zeros(2, F))
+store.set_optimizer("sgd", learning_rate=1, reduction="mean")
+for batch in elastic.batches(store, 103, 8, epochs=2, seed=5):
+    store.pushpull("w", np.ones(2, F), out=store.value("w"))
+    for i in batch.indices[:batch.examples]:
+        print("used", batch.epoch, i)
+"""
+
+
+@pytest.mark.parametrize("flags", [["-n", "1"], ["-n", "3"]])
+def test_every_example_once_in_jobs_of_fixed_size(tmp_path: Path, flags: List[str]) -> None:
+    p = job(tmp_path, KV + ELASTIC, *flags)
+    assert lines(p, "used") == sorted(f"{e} {i}" for e in range(2) for i in range(103))
