@@ -230,7 +230,7 @@ sys.stderr = Said(sys.stderr)
 store.pushpull("slow", np.ones(2, F))
 """
     p = job(tmp_path, KV + code, "-n", "2")
-    said = [line for line in p.err.splitlines() if "paragon: push-pull has waited" in line]
+    said = [line for line in p.err.splitlines() if "| paragon: push-pull has waited" in line]
     assert "for key slow (round 0)" in said[0] and "worker 1 on localhost" in said[-1], p.err
 
 
