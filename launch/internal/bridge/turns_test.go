@@ -26,12 +26,13 @@ type player struct {
 	s     *session
 	store kvstore.Store
 	last  uint64
-	// region has a slot for numbers of examples.
+	// region has a slot for the numbers of 32 examples, and then the slots that the test wants.
 	region uint32
 }
 
-// play begins a session of a store. The session ends with the test.
-func play(t *testing.T, store kvstore.Store) *player {
+// play begins a session of a store, with slots of these lengths from number 1 on. The session ends
+// with the test.
+func play(t *testing.T, store kvstore.Store, lengths ...int) *player {
 	t.Helper()
 	p := &player{t: t, s: newSession(nil, slog.New(slog.DiscardHandler), func(string) string { return "" }), store: store}
 	p.s.member.store = store
@@ -40,7 +41,7 @@ func play(t *testing.T, store kvstore.Store) *player {
 		p.s.requests.wg.Wait()
 	})
 	var made regionResult
-	if err := p.ask(t.Context(), "memory", map[string]any{"lengths": []int{64, 4096, 4096}}, &made); err != nil {
+	if err := p.ask(t.Context(), "memory", map[string]any{"lengths": append([]int{64}, lengths...)}, &made); err != nil {
 		t.Fatal(err)
 	}
 	p.region = made.Region
@@ -86,21 +87,22 @@ func (p *player) indices(ctx context.Context, first, count int) ([]int64, error)
 	return append([]int64(nil), integers(list)[:found.Count]...), nil
 }
 
-// contribute makes an exchange of keys with these gradients, which become the new values. It is of
-// examples, if that is not 0: how many is counted.
-func (p *player) contribute(ctx context.Context, weight float32, examples uint32, keys []string, grads [][]float32) error {
-	by, err := p.s.turns.contribution(p.store, weight, examples)
+// slot is a slot's values.
+func (p *player) slot(number int) []float32 {
+	p.t.Helper()
+	values, r, err := p.s.memory.slot(p.region, number)
 	if err != nil {
-		return err
+		p.t.Fatal(err)
 	}
-	entries, counts := make([]kvstore.Entry, len(keys)), make([]*keyCount, len(keys))
-	for i, key := range keys {
-		entries[i] = kvstore.Entry{Key: key, Grads: [][]float32{grads[i]}, Outs: [][]float32{grads[i]}}
-		counts[i] = p.s.turns.count(key)
-	}
-	return by.push(entries, counts, func(pusher kvstore.Pusher, entries []kvstore.Entry) error {
-		return pusher.PushPullMany(ctx, entries)
-	})
+	p.s.memory.giveBack(r)
+	return values
+}
+
+// contribute pushes a slot to a key, whose new value is there then. It is of examples, if that is
+// not 0: how many is counted.
+func (p *player) contribute(ctx context.Context, weight, examples int, key string, slot int) error {
+	keys := []map[string]any{{"key": key, "region": p.region, "grad": slot}}
+	return p.ask(ctx, "pushpull", map[string]any{"keys": keys, "weight": weight, "examples": examples}, nil)
 }
 
 // A turnJob is a job whose workers are players: two keys count how often each example was used. Of
@@ -124,7 +126,6 @@ type turnWorker struct {
 	j      *turnJob
 	number int
 	host   *faultnet.Host
-	values [2][]float32
 	turns  map[string]turnResult
 	kind   string
 	err    error
@@ -138,7 +139,8 @@ func (j *turnJob) start(number int, cfg cluster.Config) {
 	j.running.Go(func() { w.err = w.run(cfg) })
 }
 
-var turnKeys = []string{"every", "other"}
+// turnKeys have the slots from number 1 on.
+var turnKeys = []string{"every", "other", "score"}
 
 const turnBatch = 4
 
@@ -149,9 +151,9 @@ func (w *turnWorker) run(cfg cluster.Config) (err error) {
 		return err
 	}
 	defer func() { err = kvstore.Leave(kv, err) }()
-	w.player = play(w.j.t, kv)
+	w.player = play(w.j.t, kv, w.j.examples, w.j.examples, w.j.examples)
 	err = kv.SetOptimizer(ctx, optim.Config{Name: "test", LearningRate: 1})
-	for _, key := range append(turnKeys, "score") {
+	for _, key := range turnKeys {
 		err = errors.Join(err, kv.Init(ctx, key, make([]float32, w.j.examples)))
 	}
 	if err != nil {
@@ -189,7 +191,7 @@ func (w *turnWorker) train(ctx context.Context, turn turnResult) error {
 			}
 			if turn.Step == 0 {
 				// A score says nothing of examples.
-				if err := w.contribute(ctx, 1, 0, []string{"score"}, [][]float32{make([]float32, w.j.examples)}); err != nil {
+				if err := w.contribute(ctx, 1, 0, turnKeys[2], 3); err != nil {
 					return err
 				}
 			}
@@ -206,26 +208,22 @@ func (w *turnWorker) train(ctx context.Context, turn turnResult) error {
 // step pushes a gradient for each turn, and an accumulated one for every other turn and the last one
 // of each division.
 func (w *turnWorker) step(ctx context.Context, turn turnResult, batch []int64, accumulated []float32) error {
-	grad := make([]float32, w.j.examples)
+	grad := w.slot(1)
+	clear(grad)
 	for _, i := range batch {
 		grad[i]++
 		accumulated[i]++
 	}
 	w.j.at(w, int(turn.Steps))
-	if err := w.contribute(ctx, float32(len(batch)), uint32(len(batch)), turnKeys[:1], [][]float32{grad}); err != nil {
+	if err := w.contribute(ctx, len(batch), len(batch), turnKeys[0], 1); err != nil {
 		return err
 	}
-	w.values[0] = grad
 	if w.j.at(w, -int(turn.Steps)); turn.Steps%2 == 0 && turn.Left > 1 {
 		return nil
 	}
-	pushed := append([]float32(nil), accumulated...)
+	copy(w.slot(2), accumulated)
 	clear(accumulated)
-	if err := w.contribute(ctx, 1, 1, turnKeys[1:], [][]float32{pushed}); err != nil {
-		return err
-	}
-	w.values[1] = pushed
-	return nil
+	return w.contribute(ctx, 1, 1, turnKeys[1], 2)
 }
 
 // run runs a job to its end: the workers that end have used each example once an epoch.
@@ -241,8 +239,8 @@ func (j *turnJob) run(workers int) {
 			continue
 		}
 		for i := range j.examples {
-			for k, key := range turnKeys {
-				if n := w.values[k][i]; n != float32(j.epochs) {
+			for k, key := range turnKeys[:2] {
+				if n := w.slot(1 + k)[i]; n != float32(j.epochs) {
 					j.t.Errorf("worker %d: key %s: example %d was used %v times in %d epochs", w.number, key, i, n, j.epochs)
 					return
 				}
@@ -327,7 +325,7 @@ func TestATurnThatPythonMissedComesAgain(t *testing.T) {
 		if _, err := missing.indices(t.Context(), 0, 1); !errors.Is(err, errUsage) {
 			t.Errorf("indices while a turn is made: got error %v, want one of class Usage", err)
 		}
-		if err := missing.contribute(t.Context(), 1, 0, []string{"w"}, [][]float32{{1}}); !errors.Is(err, errUsage) {
+		if err := missing.contribute(t.Context(), 1, 1, "w", 0); !errors.Is(err, errUsage) {
 			t.Errorf("an exchange while a turn is made: got error %v, want one of class Usage", err)
 		}
 		cancel(errCancelled)
@@ -408,7 +406,7 @@ func TestRequestsAboutTurnsThatCannotBeAreRefused(t *testing.T) {
 	}
 	refused("sampler", oneEpoch, kvstore.ErrDuplicateInit, "the store has a sampler already")
 	refused("indices", map[string]any{"region": p.region, "slot": 0, "count": 33}, errUsage, "got a count of 33, want 0 to 32")
-	refused("indices", map[string]any{"region": p.region, "slot": 3, "count": 1}, errUsage, "has no slot 3")
+	refused("indices", map[string]any{"region": p.region, "slot": 1, "count": 1}, errUsage, "has no slot 1")
 	refused("push_rows", map[string]any{"key": "words", "region": p.region}, kvstore.ErrUnknownKey, "is no table of this session")
 	if got, err := p.indices(t.Context(), 9, 20); err != nil || fmt.Sprint(got) != "[9 10 11]" {
 		t.Errorf("indices at the end of a share: got %v and error %v, want [9 10 11]", got, err)
