@@ -165,6 +165,11 @@ class _Dense:
         self.pushed = 0
 
 
+def _fits(d: _Dense, value: Any) -> bool:
+    """Whether the value is an array that needs no further look: what most calls have."""
+    return type(value) is np.ndarray and value.dtype is _FLOAT32 and value.shape == d.shape
+
+
 class _Rows:
     """A key of rows."""
 
@@ -323,8 +328,10 @@ class KVStore:
         outs = self._outs("pushpull", group, out)
         plain = self.weight == 1
         for d, v in zip(group.dense, self._listed("pushpull", group, value)):
-            if v is not d.gradient or d.pushed or not plain:
+            if d.pushed or not plain or v is not d.gradient and not _fits(d, v):
                 self._take("pushpull", d, v)
+            elif v is not d.gradient:
+                d.gradient[...] = v
         number = self._plan(group).exchange(0, None, self.weight, self.examples, True)
         self.store.wait(number)
         return self._give(group, outs)
@@ -571,7 +578,7 @@ class KVStore:
         slot, weight = d.gradient, self.weight
         values = self._arrays(verb, d.name, value)
         if values[0] is not slot:
-            np.copyto(slot, self._fitting(verb, d, values[0]), casting="same_kind")
+            slot[...] = self._fitting(verb, d, values[0])
         for further in values[1:]:
             slot += self._fitting(verb, d, further)
         if weight == 0:
@@ -598,7 +605,7 @@ class KVStore:
             return None
         outs = self._listed(verb, group, out)
         for k, o in zip(group.keys, outs):
-            if isinstance(k, _Rows) or o is k.value:
+            if isinstance(k, _Rows) or o is k.value or _fits(k, o):
                 continue
             for a in self._arrays(verb, k.name, o):
                 if not isinstance(a, np.ndarray):
@@ -620,7 +627,7 @@ class KVStore:
             if isinstance(k, _Rows) or out is k.value:
                 continue
             for a in out if isinstance(out, (list, tuple)) else (out,):
-                np.copyto(a, k.value, casting="same_kind")
+                a[...] = k.value
         return None
 
     def _array(self, verb: str, name: str, value: Any) -> np.ndarray:
