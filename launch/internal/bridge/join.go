@@ -60,7 +60,7 @@ func (a *joinArguments) check() error {
 
 // options are the options of the store.
 func (a *joinArguments) options(s *session) []kvstore.Option {
-	options := []kvstore.Option{kvstore.WithTimeout(time.Duration(a.TimeoutMS) * time.Millisecond), kvstore.WithLogger(s.storeLog()), kvstore.WithEnv(s.getenv), kvstore.WithNotesEvery(waitingEvery)}
+	options := []kvstore.Option{kvstore.WithTimeout(time.Duration(a.TimeoutMS) * time.Millisecond), kvstore.WithLogger(s.storeLog()), kvstore.WithEnv(s.getenv), kvstore.WithNotesEvery(s.waitingEvery)}
 	if a.HostSums != "" {
 		options = append(options, kvstore.WithHostSums(kvstore.HostSums(a.HostSums)))
 	}
@@ -82,7 +82,7 @@ func join(ctx context.Context, s *session, args json.RawMessage) (any, error) {
 	if err := s.member.begin(); err != nil {
 		return nil, err
 	}
-	store, err := kvstore.Create(ctx, a.Store, a.options(s)...)
+	store, err := s.create(ctx, a.Store, a.options(s)...)
 	s.member.joined(store, err)
 	if err != nil {
 		return nil, err

@@ -121,8 +121,8 @@ type memory struct {
 	mu      sync.Mutex
 	regions map[uint32]*region
 	last    uint32
-	// taken is the bytes of all.
-	taken uint64
+	// taken is the bytes of all, of at most most.
+	taken, most uint64
 }
 
 // words makes region 0.
@@ -161,7 +161,7 @@ func (m *memory) add(lengths []int) (uint32, *region, error) {
 	if len(lengths) == 0 || len(lengths) > maxSlots {
 		return 0, nil, usage("bridge: memory: got %d slots, want 1 to %d", len(lengths), maxSlots)
 	}
-	most, total := machineMemory(), uint64(0)
+	most, total := m.most, uint64(0)
 	for i, n := range lengths {
 		if n < 1 || uint64(n) > most/4 {
 			return 0, nil, usage("bridge: memory: slot %d: got %d values, want 1 to %d", i, n, most/4)

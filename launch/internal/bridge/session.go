@@ -22,8 +22,11 @@ type session struct {
 	conn       *conn
 	log        *slog.Logger
 	operations map[string]operation
-	// getenv has the variables that describe the job.
+	// getenv has the variables that describe the job, which create joins.
 	getenv func(string) string
+	create func(ctx context.Context, kind string, opts ...kvstore.Option) (kvstore.Store, error)
+	// waitingEvery is how often the log says whom a call waits for.
+	waitingEvery time.Duration
 
 	// ctx ends with the session, with the reason.
 	ctx context.Context
@@ -42,7 +45,8 @@ type session struct {
 }
 
 func newSession(c *conn, log *slog.Logger, getenv func(string) string) *session {
-	s := &session{conn: c, log: log, getenv: getenv, operations: operations, waiting: make(chan waitingNote, 4)}
+	s := &session{conn: c, log: log, getenv: getenv, create: kvstore.Create, operations: operations, waitingEvery: waitingEvery, waiting: make(chan waitingNote, 4)}
+	s.memory.most = machineMemory()
 	s.exchanges.work = make(chan *exchange)
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	return s

@@ -28,6 +28,11 @@ type waitingNotes struct {
 	notes chan<- waitingNote
 }
 
+// Enabled lets lines about waits come whatever the level of the log is.
+func (h waitingNotes) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || h.Handler.Enabled(ctx, level)
+}
+
 func (h waitingNotes) Handle(ctx context.Context, r slog.Record) error {
 	note, waiting := waitingNote{Note: "waiting"}, false
 	r.Attrs(func(a slog.Attr) bool {
@@ -40,6 +45,9 @@ func (h waitingNotes) Handle(ctx context.Context, r slog.Record) error {
 		default:
 			// Python does not read, and gets a newer one later.
 		}
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
 	}
 	return h.Handler.Handle(ctx, r)
 }
