@@ -249,3 +249,76 @@ for batch in elastic.batches(store, 103, 8, epochs=2, seed=5):
 def test_every_example_once_in_jobs_of_fixed_size(tmp_path: Path, flags: List[str]) -> None:
     p = job(tmp_path, KV + ELASTIC, *flags)
     assert lines(p, "used") == sorted(f"{e} {i}" for e in range(2) for i in range(103))
+
+
+LEAVES = """
+store = kv.create("dist_sync")
+store.init("w", np.zeros(2, F))
+store.set_optimizer("sgd", learning_rate=1, reduction="mean")
+batches = elastic.batches(store, 103, 8, epochs=2, seed=5)
+for batch in batches:
+    if batch.epoch == 0 and batch.step == 2 and store.rank == 1:
+        HAPPENS
+    store.pushpull("w", np.ones(2, F), out=store.value("w"))
+    for i in batch.indices[:batch.examples]:
+        print("used", batch.epoch, i)
+print("ended", store.num_workers, batches.removed)
+"""
+
+
+@pytest.mark.parametrize(
+    "happens, flags, ended",
+    [
+        (
+            "os.kill(os.getpid(), signal.SIGTERM)",
+            ["--elastic-training-enabled", "True"],
+            ["2 False", "2 False", "3 True"],
+        ),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            ["--on-worker-loss", "shrink", "--rejoin", "0"],
+            ["2 False", "2 False"],
+        ),
+        (
+            "os.kill(store.store._bridge.pid, signal.SIGKILL)",
+            ["--on-worker-loss", "shrink", "--rejoin", "0"],
+            ["2 False", "2 False"],
+        ),
+    ],
+    ids=["sigterm", "killed", "bridge killed"],
+)
+def test_every_example_once_though_a_worker_leaves(
+    tmp_path: Path, happens: str, flags: List[str], ended: List[str]
+) -> None:
+    p = job(tmp_path, KV + LEAVES.replace("HAPPENS", happens), "-n", "3", *flags)
+    assert lines(p, "used") == sorted(f"{e} {i}" for e in range(2) for i in range(103))
+    assert lines(p, "ended") == ended
+
+
+JOINS = """
+store = kv.create("dist_sync")
+store.init("w", np.zeros(2, F))
+store.set_optimizer("sgd", learning_rate=1, reduction="mean")
+first = not os.path.exists("lost")
+used = open(f"used.{os.getpid()}", "w", buffering=1)
+for batch in elastic.batches(store, 103, 8, epochs=500, seed=5):
+    if batch.first:
+        store.pull("w", out=store.value("w"))
+        before = int(-store.value("w")[0])
+        print("begins", "early" if before == 0 else "late")
+    if batch.epoch == 2 and store.rank == 1 and first and not os.path.exists("lost"):
+        open("lost", "w").close()
+        os.kill(os.getpid(), signal.SIGKILL)
+    store.pushpull("w", np.ones(2, F), out=store.value("w"))
+    print(*[f"{batch.epoch}.{i}" for i in batch.indices[:batch.examples]], file=used)
+print("ended", store.num_workers, store.value("w")[0])
+"""
+
+
+def test_every_example_once_though_a_worker_joins(tmp_path: Path) -> None:
+    p = job(tmp_path, KV + JOINS, "-n", "3", "--on-worker-loss", "shrink")
+    ended = lines(p, "ended")
+    assert len(ended) == 3 and len(set(ended)) == 1 and ended[0].startswith("3 "), (ended, p.err)
+    assert lines(p, "begins") == ["early"] * 3 + ["late"]
+    used = [word for f in tmp_path.glob("used.*") for word in f.read_text().split()]
+    assert sorted(used) == sorted(f"{e}.{i}" for e in range(500) for i in range(103))
