@@ -180,6 +180,73 @@ except errors.ParagonError as e:
     assert len(heard) == 1 and "ValueError: no such file: data.bin" in heard[0], (p.out, p.err)
 
 
+def test_a_worker_with_another_size_is_named(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+try:
+    store.init("w", np.ones(2 + store.rank, F))
+    store.barrier()
+except errors.SizeError as e:
+    print("heard", e.key, e.worker, e)
+    raise
+"""
+    p = job(tmp_path, KV + code, "-n", "2", status=None)
+    heard = lines(p, "heard")
+    assert p.returncode != 0 and heard and heard[0].startswith("w "), (p.out, p.err)
+    assert "3" in heard[0] and "2" in heard[0]
+
+
+def test_a_wait_that_takes_too_long_names_key_worker_and_seconds(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync", timeout=3)
+store.init("slow", np.ones(2, F))
+if store.rank == 1:
+    while not os.path.exists("heard"):
+        time.sleep(0.05)
+    sys.exit(0)
+try:
+    store.pushpull("slow", np.ones(2, F))
+except errors.UnavailableError as e:
+    print("heard", e.key, e.worker, round(e.seconds), str(e).replace(chr(10), " "))
+open("heard", "w").close()
+"""
+    p = job(tmp_path, KV + code, "-n", "2", status=None)
+    heard = lines(p, "heard")
+    assert heard and heard[0].startswith("slow 0 3 "), (p.out, p.err)
+    assert "worker 1" in heard[0]
+
+
+def test_stores_within_the_process(tmp_path: Path) -> None:
+    code = """
+store = kv.create("local")
+assert store.type == "local" and kv.create("local") is store
+store.init("w", np.ones(3, F))
+store.push("w", [np.ones(3, F), np.ones(3, F)])
+print("local", store.pull("w").tolist())
+try:
+    store.set_gradient_compression({"type": "fp16"})
+except errors.UnsupportedError as e:
+    print("refused", e)
+store.close()
+device = kv.create("device")
+device.init("w", np.ones(3, F))
+device.set_gradient_compression({"type": "2bit", "threshold": 0.5})
+device.set_optimizer("sgd", learning_rate=1)
+device.store.set_learning_rate(0, 2)
+print("in-device", device.pushpull("w", np.full(3, 0.75, F)).tolist())
+for config in ({"name": "sgd", "speed": 1}, {"name": "adamax"}, {"learning_rate": 1}):
+    try:
+        device.set_optimizer(config)
+    except errors.ParagonError as e:
+        print("refused", e)
+"""
+    p = alone(tmp_path, KV + code)
+    assert lines(p, "local") == [str([2.0] * 3)]
+    assert lines(p, "in-device") == [str([0.0] * 3)]
+    refused = " ".join(lines(p, "refused"))
+    assert "speed" in refused and "adamax" in refused and len(lines(p, "refused")) == 4
+
+
 def test_a_killed_bridge_fails_the_worker_at_once(tmp_path: Path) -> None:
     code = """
 store = kv.create("dist_sync")
