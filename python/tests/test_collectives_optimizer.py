@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 
 import pytest
 
@@ -20,9 +21,14 @@ from paragon.torch._compat.optimizer import (  # noqa: E402
 )
 
 
+# Workers are threads here, and torch has one random generator for all.
+_random = threading.Lock()
+
+
 def net(seed: int) -> torch.nn.Module:
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    with _random:
+        torch.manual_seed(seed)
+        return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
 
 
 def distributed(store, model, optimizer, passes=1, total=False):

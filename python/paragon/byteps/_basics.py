@@ -12,7 +12,13 @@ PACKAGE = "paragon.byteps"
 _suspended = False
 
 
+def joined() -> Job:
+    """The job, also between suspend and resume."""
+    return _job.current(PACKAGE)
+
+
 def current() -> Job:
+    """The job for an operation; RuntimeError between suspend and resume."""
     if _suspended:
         raise RuntimeError(f"{PACKAGE} is suspended; call resume() first")
     return _job.current(PACKAGE)
@@ -42,7 +48,8 @@ def is_initialized() -> bool:
 
 
 def suspend() -> None:
-    """Waits until all workers have called it. Until resume no operation may be started."""
+    """Waits until all workers have called it. Until resume no operation may be started; ranks and
+    sizes may be asked for."""
     global _suspended
     current().store.barrier()
     _suspended = True
@@ -59,7 +66,7 @@ def resume(num_workers: int, num_servers: int, global_rank: int, context: Any = 
         context: changes nothing.
     """
     global _suspended
-    workers = _job.current(PACKAGE).store.num_workers
+    workers = joined().store.num_workers
     if num_workers != workers:
         raise NotImplementedError(
             f"resume({num_workers}, ...) in a job of {workers} workers; start the job by launch "
@@ -71,19 +78,19 @@ def resume(num_workers: int, num_servers: int, global_rank: int, context: Any = 
 
 def rank() -> int:
     """This worker's number, from 0."""
-    return current().store.rank
+    return joined().store.rank
 
 
 def size() -> int:
     """The number of workers."""
-    return current().store.num_workers
+    return joined().store.num_workers
 
 
 def local_rank() -> int:
     """This worker's number among those of its host."""
-    return current().local_rank
+    return joined().local_rank
 
 
 def local_size() -> int:
     """The number of workers of this host."""
-    return current().local_size
+    return joined().local_size

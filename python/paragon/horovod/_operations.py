@@ -81,7 +81,9 @@ class _Reduce(torch.autograd.Function):
     def backward(ctx, gradient):  # type: ignore[no-untyped-def]
         op, before, after = ctx.arguments
         if op not in (Average, Sum):
-            raise NotImplementedError(f"the gradient of allreduce with op={op.name}; use Average or Sum")
+            raise NotImplementedError(
+                f"the gradient of allreduce with op={op.name}; use op=Average or op=Sum"
+            )
         result = synchronize(_start(gradient, op, None, before, after, global_process_set))
         return result, None, None, None, None
 
@@ -360,7 +362,7 @@ def broadcast(
     name: Optional[str] = None,
     process_set: Any = global_process_set,
 ) -> torch.Tensor:
-    """Returns root's tensor on all workers. All types keep their bits. Gradients flow through it."""
+    """Returns root's tensor on all workers. All types keep their bits. Gradients flow through."""
     check_process_set(process_set)
     if tensor.requires_grad and torch.is_grad_enabled():
         return _Broadcast.apply(tensor, root_rank, name)

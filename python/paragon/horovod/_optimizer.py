@@ -59,7 +59,7 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name.
             "paragon.torch.attach(model, optimizer, store), which sends sparse gradients as rows"
         )
     if num_groups:
-        warnings.warn("num_groups is old; it changes nothing here", DeprecationWarning, stacklevel=2)
+        warnings.warn("num_groups changes nothing here", DeprecationWarning, stacklevel=2)
     kind = kind_of(compression)
     named = named_parameters_of(optimizer, named_parameters, "allreduce.noname")
     with job_errors():

@@ -1,1 +1,1 @@
-"""What :mod:`paragon.horovod` and :mod:`paragon.byteps` share: the names differ, the work does not."""
+"""What :mod:`paragon.horovod` and :mod:`paragon.byteps` share: their names differ, not the work."""

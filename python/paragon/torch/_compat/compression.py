@@ -64,7 +64,7 @@ def kind_of(compression: Any) -> Optional[str]:
     kind = getattr(compression, "kind", "")
     if kind not in (None, "fp16"):
         raise NotImplementedError(
-            f"compression {compression!r} for gradients; use Compression.none, Compression.fp16, or "
-            f"paragon.torch.attach with compression='2bit', '1bit', 'topk' or 'bf16'"
+            f"compression {compression!r} for gradients; use Compression.none, Compression.fp16, "
+            f"or paragon.torch.attach with compression='2bit', '1bit', 'topk' or 'bf16'"
         )
     return kind

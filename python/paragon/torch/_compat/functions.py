@@ -41,7 +41,7 @@ def broadcast_parameters(c: Collectives, parameters: Parameters, root: int) -> N
 
 
 def broadcast_optimizer_state(c: Collectives, optimizer: torch.optim.Optimizer, root: int) -> None:
-    """Gives all workers the state and the options, such as the learning rate, of root's optimizer.
+    """Gives all workers the state and options, such as the learning rate, of root's optimizer.
 
     No step is made. State that root's optimizer does not have is removed, and state that only it
     has is made. Tensors keep their bits; what else there is is pickled."""
@@ -83,7 +83,7 @@ def _follow(
     outline: Dict[str, Any],
     root: int,
 ) -> List[Tuple[str, torch.Tensor]]:
-    """Gives an optimizer the outline of root's. Returns the tensors, still without root's values."""
+    """Gives an optimizer the outline of root's. Returns the tensors, without root's values yet."""
     sizes = [len(g["params"]) for g in optimizer.param_groups]
     if sizes != outline["sizes"]:
         raise ValueError(

@@ -22,9 +22,9 @@ class Job:
     Attributes:
         store: the store.
         collectives: its operations.
-        local_rank, local_size: this worker's number among those of its host, and how many those are.
+        local_rank, local_size: this worker's number among those of its host, and their number.
         cross_rank, cross_size: this worker's number among those that have the same local rank on
-            their hosts, by rank, and how many those are.
+            their hosts, by rank, and their number.
         root: the lowest rank that has the job's state.
     """
 
@@ -85,7 +85,9 @@ class Job:
         if self.store.alone or self.elastic:
             return
         # There are no examples to share out: each step uses one of a number that does not end.
-        self._turn = self.store.sampler(examples=1 << 40, batch=1, epochs=1 << 20, seed=0, order="sequential")
+        self._turn = self.store.sampler(
+            examples=1 << 30, batch=1, epochs=1 << 10, seed=0, order="sequential"
+        )
         self.members_changed()
 
     def end_step(self) -> Optional[Turn]:
