@@ -6,7 +6,9 @@ The job is one of threads (``elastic_fake``); the worker of the main thread has 
 from __future__ import annotations
 
 import collections
+import os
 import pickle
+import signal
 import threading
 from typing import Any, Callable, Optional
 
@@ -166,6 +168,17 @@ def test_a_batch_left_by_break_or_an_error_comes_again():
     assert batches[2] == left
     assert sorted(i for b in batches for i in b) == list(range(20))
     want_each_once(job)
+
+
+def test_a_process_of_the_loader_that_is_killed_is_named():
+    class Killing(Numbers):
+        def __getitem__(self, i):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sampler, _epochs = begun()
+    loader = torch.utils.data.DataLoader(Killing(10), batch_sampler=sampler, num_workers=1)
+    with pytest.raises((ParagonError, RuntimeError), match=r"DataLoader worker \(pid"):
+        list(sampler.batches(loader))
 
 
 def test_an_epoch_that_was_not_finished_is_an_error():

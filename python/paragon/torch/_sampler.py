@@ -425,7 +425,11 @@ class _Source:
         if self._iterator is None:
             self._sampler._draw = None
             self._iterator = iter(self._loader)
-        batch = next(self._iterator, self)
+        try:
+            batch = next(self._iterator, self)
+        except (EOFError, OSError, RuntimeError) as err:
+            self._explain(turn, err)
+            raise
         if self._draw is None:
             self._draw = self._sampler._draw
         if batch is self or self._draw is None or not self._draw.drawn:
@@ -441,6 +445,18 @@ class _Source:
                 "batch_sampler, and make one batch of each list"
             )
         return batch, indices
+
+    def _explain(self, turn: Turn, err: Exception) -> None:
+        """Raises what says that a process of the loader has died, if one has."""
+        for worker in getattr(self._iterator, "_workers", ()):
+            if worker.exitcode:
+                how = f"exit {worker.exitcode}"
+                if worker.exitcode < 0:
+                    how = f"signal {-worker.exitcode}"
+                raise errors.ParagonError(
+                    f"ElasticSampler: epoch {turn.epoch} step {turn.step}: DataLoader worker (pid "
+                    f"{worker.pid}) ended by {how}; the batch was not used"
+                ) from err
 
     def end(self) -> None:
         """Drops the iterator, and with it what it has fetched ahead."""
