@@ -163,9 +163,9 @@ $(BIN)/pyenv/made $(BIN)/pyenv-latest/made:
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-# launch is built as other tests have it, without the SDKs of clouds.
+# Programs are built as other tests have them, without the SDKs of clouds.
 pytests: ## test the Python client with numpy alone, and with Debian's python3-torch where it is installed (under three minutes)
-	CGO_ENABLED=0 $(GO) build $(NODWARF) $(TAGS) -o $(BIN)/python/ ./launch
+	CGO_ENABLED=0 $(GO) build $(NODWARF) $(TAGS) -o $(BIN)/python/ ./launch ./examples/mnist
 	$(GO) run ./tools/wheel -launch $(BIN)/python/launch -out $(BIN)/python
 	python/pytests.sh $(BIN) $(DEBIAN_PYTHON)
 

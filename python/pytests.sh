@@ -1,10 +1,10 @@
 #!/bin/sh
 # Tests the Python client: python/pytests.sh BIN DEBIAN_PYTHON, as make pytests calls it. BIN/python
-# has launch and the wheel. What is missing is said; with PARAGON_TEST_REQUIRE=all it is a failure.
+# has launch, examples/mnist and the wheel. What is missing is said; with PARAGON_TEST_REQUIRE=all it is a failure.
 set -eu
 cd "$(dirname "$0")/.."
 bin=$(realpath "$1") debian=$2
-export PARAGON_LAUNCH="$bin/python/launch" PARAGON_TEST_WHEELS="$bin/python"
+export PARAGON_LAUNCH="$bin/python/launch" PARAGON_TEST_WHEELS="$bin/python" PARAGON_TEST_MNIST="$bin/python/mnist"
 export PYTHONPATH="$PWD/python" PYTHONDONTWRITEBYTECODE=1
 code=0
 
