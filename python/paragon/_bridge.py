@@ -144,9 +144,10 @@ class Bridge:
             )
 
     def _tick(self, seconds: float) -> None:
-        """Sets after how long a wait for a packet looks up."""
+        """Sets after how long a wait at the socket looks up."""
         value = struct.pack("@ll", int(seconds), int(seconds % 1 * 1e6))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
 
     # ---- requests
 
@@ -191,14 +192,27 @@ class Bridge:
         self.send(_json_packet(0, op, fields), _NOW)
 
     def send(self, packet: Any, flags: int = 0) -> None:
-        """Sends one packet."""
-        if self._broken is not None:
-            raise self._broken()
-        try:
-            self._socket.send(packet, flags | _NO_SIGNAL)
-        except (BrokenPipeError, ConnectionResetError):
-            self._ended()
-            raise self._broken() from None  # type: ignore[misc]
+        """Sends one packet. It waits where the bridge does not read."""
+        started, speak = None, _SILENT_SECONDS
+        while self._broken is None:
+            try:
+                self._socket.send(packet, flags | _NO_SIGNAL)
+                return
+            except BlockingIOError:
+                if flags & _NOW:
+                    raise
+                # The wait has taken a tick.
+                now = time.monotonic()
+                started = started or now
+                if now - started > speak:
+                    _process.say(
+                        f"{self._name()}: the bridge (process {self.pid}) has read nothing for "
+                        f"{now - started:.0f} s"
+                    )
+                    speak *= 2
+            except (BrokenPipeError, ConnectionResetError):
+                self._ended()
+        raise self._broken()
 
     def check_process(self) -> None:
         """Raises ForkError in a child of the process that made this bridge."""

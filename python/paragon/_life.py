@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _process
-from .errors import ConflictError, ParagonError
+from .errors import ConflictError, FinishedError, ParagonError, RemovedError
 
 if TYPE_CHECKING:
     from ._store import Store
@@ -88,7 +88,12 @@ def _at_exit() -> None:
 
 def _abort(cause: BaseException) -> None:
     store = _current
-    if store is not None and not store.closed and not _process.is_interactive():
+    if store is None or store.closed or _process.is_interactive():
+        return
+    if isinstance(cause, (RemovedError, FinishedError)):
+        # The job goes on without this worker, and nothing has failed.
+        _bounded(store.close)
+    else:
         _bounded(lambda: store.abort(cause))
 
 

@@ -23,11 +23,12 @@ workers is one over examples.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterator, Optional
+from typing import Iterator, NoReturn, Optional, Union
 
 import numpy as np
 
 from ._store import Store, Turn
+from .errors import FinishedError, RemovedError
 from .kv import KVStore
 
 __all__ = ["Batch", "Batches", "batches"]
@@ -57,7 +58,7 @@ class Batch:
 
 
 def batches(
-    store: KVStore,
+    store: Union[KVStore, Store],
     examples: int,
     batch_size: int,
     epochs: int = 1,
@@ -68,6 +69,8 @@ def batches(
     """Returns the batches of ``epochs`` passes over ``examples`` examples, an iterator.
 
     Every worker calls it once, with the same arguments, when all keys are initialised.
+    ``store`` is a KVStore, whose pushes are weighted from then on, or a Store, whose exchanges get
+    ``weight=batch.examples`` from their caller, and have ended before the next batch is asked for.
     ``batch_size`` is that of one worker; ``first`` is the epoch to begin with, and ``seed`` and
     ``order`` say in which order examples come. From then on SIGTERM asks the job to let this
     worker leave at the end of a turn, where the program has no handler of its own."""
@@ -79,7 +82,7 @@ class Batches(Iterator[Batch]):
 
     def __init__(
         self,
-        store: KVStore,
+        store: Union[KVStore, Store],
         examples: int,
         batch_size: int,
         epochs: int,
@@ -91,8 +94,8 @@ class Batches(Iterator[Batch]):
         """The turn under way, or the last one."""
         self.removed = False
         """Whether the loop ended because this worker was asked to leave."""
-        self._kv = store
-        self._store: Store = store.store
+        self._kv = store if isinstance(store, KVStore) else None
+        self._store: Store = store.store if isinstance(store, KVStore) else store
         self._arguments = (examples, batch_size, epochs, seed, first, order)
         # _block are indices of the division from number _start on.
         self._division = -1
@@ -110,21 +113,32 @@ class Batches(Iterator[Batch]):
         while turn.kind == "epoch":
             turn = self._next()
         if turn.kind != "step":
-            self._over = True
-            self.removed = turn.kind == "removed"
-            self._kv.weight, self._kv.examples = 1.0, 0
-            raise StopIteration
+            self._end(turn.kind == "removed")
         if turn.size:
             self._last = self._indices(turn)
-        self._kv.weight, self._kv.examples = float(turn.size), turn.size
+        if self._kv is not None:
+            self._kv.weight, self._kv.examples = float(turn.size), turn.size
         return Batch(self._last, turn.size, turn.epoch, turn.step, begins, turn)
+
+    def _end(self, removed: bool) -> NoReturn:
+        self._over, self.removed = True, removed
+        if self._kv is not None:
+            self._kv.weight, self._kv.examples = 1.0, 0
+        raise StopIteration
 
     def _next(self) -> Turn:
         if self._over:
             raise StopIteration
         if self.turn is None:
-            self.turn = self._store.sampler(*self._arguments)
+            try:
+                self.turn = self._store.sampler(*self._arguments)
+            except (RemovedError, FinishedError) as e:
+                # This worker was asked to leave, or the job ended, before it counted.
+                self._end(isinstance(e, RemovedError))
         else:
+            if self._kv is not None:
+                # All pushes of a turn have counted when it ends.
+                self._kv.wait()
             self.turn = self._store.turn()
         return self.turn
 

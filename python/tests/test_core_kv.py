@@ -320,6 +320,34 @@ def test_a_worker_without_examples_repeats_a_batch_at_weight_zero(
     assert got == [([7, 9], 2, 2.0), ([7, 9], 0, 0.0)]
 
 
+def test_pushes_have_counted_when_a_turn_ends(
+    store: kv.KVStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.init("w", of(2))
+    turn = store.store.turn
+
+    def checked() -> _store.Turn:
+        assert store._keys["w"].pushed == 0  # type: ignore[union-attr]
+        return turn()
+
+    monkeypatch.setattr(store.store, "turn", checked)
+    for _ in elastic.batches(store, 40, 10):
+        store.push("w", of(2, 1))
+
+
+def test_a_worker_that_never_counted_has_no_batches(
+    store: kv.KVStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, removed in ((errors.RemovedError, True), (errors.FinishedError, False)):
+
+        def sampler(*a: Any, error: Any = error) -> Any:
+            raise error("before it counted")
+
+        monkeypatch.setattr(store.store, "sampler", sampler)
+        batches = elastic.batches(store.store, 10, 5)
+        assert list(batches) == [] and batches.removed == removed
+
+
 def test_nothing_is_left_for_the_collector(store: kv.KVStore) -> None:
     """Exchanges make no cycles, which would let the collector run in a training loop."""
     store.init(["a", "b"], [of(3), of(4)])

@@ -158,6 +158,30 @@ store.barrier()
     assert "paragon: worker 0 waits for barrier since " in p.err
 
 
+def test_a_bridge_that_does_not_read_is_spoken_of(tmp_path: Path) -> None:
+    code = """
+import paragon._bridge
+paragon._bridge._SILENT_SECONDS = 0.5
+region = store.memory([1, 1])
+store.init([paragon.Declaration("k", region, 0, 1)])
+plan = store.plan([paragon.Entry("k", region, 0, 1)])
+bridge._tick(0.2)
+os.kill(bridge.pid, signal.SIGSTOP)
+class Heard:
+    def write(self, text):
+        if "has read nothing" in text:
+            os.kill(bridge.pid, signal.SIGCONT)
+        print(text.strip())
+    def flush(self): pass
+sys.stderr = Heard()
+for i in range(500):
+    n = plan.exchange(answer=True)
+store.wait(n)
+"""
+    p = run(tmp_path, JOIN + code)
+    assert "paragon: worker 0: the bridge (process" in p.out
+
+
 def test_a_wait_is_said_where_the_bridges_own_line_is_not_seen(tmp_path: Path) -> None:
     code = """
 import io
@@ -226,6 +250,11 @@ for use in (False, True):
     p = run(tmp_path, JOIN + code)
     assert p.out.split() == ["False", "True"]
     assert "abort: ValueError: used" in p.err and "abort: ValueError: stranger" not in p.err
+
+
+def test_a_worker_that_was_removed_fails_nothing(tmp_path: Path) -> None:
+    p = run(tmp_path, JOIN + "raise errors.RemovedError('asked to leave')", status=1)
+    assert "RemovedError: asked to leave" in p.err and "abort:" not in p.err
 
 
 def test_hooks_that_were_there_before_are_called(tmp_path: Path) -> None:
