@@ -83,6 +83,10 @@ func (t *turns) contribution(store kvstore.Store, weight float32, examples uint3
 // the entries' keys. Keys that are due the same are one call, and nearly always all are. Otherwise
 // the calls are made at the same time: rounds of other workers may close in another order.
 func (c *contribution) push(entries []kvstore.Entry, counts []*keyCount, call func(p kvstore.Pusher, entries []kvstore.Entry) error) error {
+	if !c.sharing && c.weight == 1 && c.examples == 0 && c.factor == 0 {
+		// These are the store's own pushes, for which no Pusher is made.
+		return call(c.store, entries)
+	}
 	if !c.sharing {
 		return call(c.store.Step(c.options(c.examples, false)), entries)
 	}

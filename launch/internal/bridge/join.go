@@ -121,9 +121,8 @@ func barrier(ctx context.Context, s *session, _ json.RawMessage) (any, error) {
 
 // closeStore is the operation close.
 func closeStore(_ context.Context, s *session, _ json.RawMessage) (any, error) {
-	store, err := s.member.get()
-	if err != nil {
-		// Nothing was joined, and nothing is left.
+	store := s.member.leave()
+	if store == nil {
 		return nil, nil
 	}
 	return nil, within(closeTime, store.Close)
@@ -140,8 +139,8 @@ func abortStore(_ context.Context, s *session, args json.RawMessage) (any, error
 	if err := arguments(args, &a); err != nil {
 		return nil, err
 	}
-	store, err := s.member.get()
-	if err != nil {
+	store := s.member.leave()
+	if store == nil {
 		return nil, nil
 	}
 	cause := errors.New(shorten(a.Class+": "+a.Text, maxErrorText))

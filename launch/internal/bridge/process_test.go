@@ -174,7 +174,7 @@ func TestABridgeEndsWithItsPython(t *testing.T) {
 			}
 			awaitEnd(t, bridge)
 			err = <-ended
-			if err == nil || !strings.Contains(err.Error(), "its Python process ended") || time.Since(begin) > patience/2 {
+			if err == nil || !strings.Contains(err.Error(), " ended, and it did not close the store") || time.Since(begin) > patience/2 {
 				t.Errorf("the other worker got %v after %v, want that the Python process ended", err, time.Since(begin))
 			}
 			stdin.Close()

@@ -73,24 +73,30 @@ func (s *session) startRequest(args json.RawMessage) error {
 		return fmt.Errorf("bridge: %w: a request that is no JSON object with id and op: %w", errProtocol, err)
 	}
 	ctx, err := s.requests.enter(s.ctx, q)
-	carryOut := func() {
-		if err != nil {
-			s.answer(q, nil, err)
-			return
-		}
-		result, err := s.perform(ctx, q, args)
-		s.requests.leave(q)
-		s.answer(q, result, err)
-		if leaves[q.Op] {
-			s.end(errClosed)
-		}
+	if err != nil {
+		s.requests.wg.Go(func() { s.answer(q, nil, err) })
+		return nil
 	}
 	if inline[q.Op] {
-		carryOut()
-	} else {
-		s.requests.wg.Go(carryOut)
+		result, err := s.perform(ctx, q, args)
+		// The reader goes on where Python does not take the answer.
+		s.requests.wg.Go(func() { s.finishRequest(q, result, err) })
+		return nil
 	}
+	s.requests.wg.Go(func() {
+		result, err := s.perform(ctx, q, args)
+		s.finishRequest(q, result, err)
+	})
 	return nil
+}
+
+// finishRequest answers a request that was carried out.
+func (s *session) finishRequest(q request, result any, err error) {
+	s.requests.leave(q)
+	s.answer(q, result, err)
+	if leaves[q.Op] {
+		s.end(errClosed)
+	}
 }
 
 // perform carries out a request.

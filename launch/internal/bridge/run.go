@@ -61,7 +61,7 @@ func run(f files, log *slog.Logger) error {
 	if err := switchStderr(f.stderr); err != nil {
 		return err
 	}
-	stop, err := watchParent(f.parent, func() { s.end(errGone) })
+	stop, err := watchParent(f.parent, func() { s.end(s.gone()) })
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,13 @@ import (
 	"github.com/paragon-train/paragon/version"
 )
 
-// closeTime bounds the end of a session.
-const closeTime = 5 * time.Second
+// Python gives the bridge 5 s to end, and then kills it.
+const (
+	// closeTime bounds leaving the job.
+	closeTime = 4500 * time.Millisecond
+	// restTime bounds the end of what runs after that.
+	restTime = 250 * time.Millisecond
+)
 
 // A session is the part of one Python process in a job. Its parts have locks of their own.
 type session struct {
@@ -27,6 +32,9 @@ type session struct {
 	create func(ctx context.Context, kind string, opts ...kvstore.Option) (kvstore.Store, error)
 	// waitingEvery is how often the log says whom a call waits for.
 	waitingEvery time.Duration
+
+	// python is the process whose session it is.
+	python int
 
 	// ctx ends with the session, with the reason.
 	ctx context.Context
@@ -45,7 +53,7 @@ type session struct {
 }
 
 func newSession(c *conn, log *slog.Logger, getenv func(string) string) *session {
-	s := &session{conn: c, log: log, getenv: getenv, create: kvstore.Create, operations: operations, waitingEvery: waitingEvery, waiting: make(chan waitingNote, 4)}
+	s := &session{conn: c, log: log, getenv: getenv, python: os.Getppid(), create: kvstore.Create, operations: operations, waitingEvery: waitingEvery, waiting: make(chan waitingNote, 4)}
 	s.memory.most = machineMemory()
 	s.exchanges.work = make(chan *exchange)
 	s.ctx, s.end = context.WithCancelCause(context.Background())
@@ -56,7 +64,7 @@ func newSession(c *conn, log *slog.Logger, getenv func(string) string) *session 
 var errClosed = errors.New("closed")
 
 // errGone ends a session whose Python has ended without close.
-var errGone = errors.New("its Python process ended without closing the store")
+var errGone = errors.New("it did not close the store")
 
 // hello sends the first packet.
 func (s *session) hello() error {
@@ -82,9 +90,13 @@ func (s *session) serve() error {
 		s.member.abort(cause)
 	}
 	s.conn.socket.Close()
-	reading.Wait()
-	s.exchanges.wg.Wait()
-	s.requests.wg.Wait()
+	// What still runs after that, such as a file that is written, ends with the process.
+	_ = within(restTime, func() error {
+		reading.Wait()
+		s.exchanges.wg.Wait()
+		s.requests.wg.Wait()
+		return nil
+	})
 	if errors.Is(cause, errClosed) {
 		return nil
 	}
@@ -100,9 +112,9 @@ func (s *session) read() error {
 		case errors.Is(err, errProtocol):
 			return err
 		case errors.Is(err, io.EOF):
-			return errGone
+			return s.gone()
 		case err != nil:
-			return fmt.Errorf("%w: %w", errGone, err)
+			return fmt.Errorf("%w: %w", s.gone(), err)
 		}
 		switch b[0] {
 		case kindJSON:
@@ -116,6 +128,11 @@ func (s *session) read() error {
 			return err
 		}
 	}
+}
+
+// gone is why the session ends when its Python has.
+func (s *session) gone() error {
+	return fmt.Errorf("its Python process %d ended, and %w", s.python, errGone)
 }
 
 // tellFailure tells Python why the session ends, where the socket has room.
@@ -175,17 +192,22 @@ func (m *membership) joined(store kvstore.Store, err error) {
 	}
 	m.store = store
 	if m.left {
-		_ = store.Abort(errGone)
+		_ = store.Abort(errors.New("its Python process ended while it joined"))
 	}
+}
+
+// leave returns the store for the end of the session; nil: it has not joined. A join under way
+// leaves at once when it is done.
+func (m *membership) leave() kvstore.Store {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.left = true
+	return m.store
 }
 
 // abort leaves the job because of cause, within closeTime.
 func (m *membership) abort(cause error) {
-	m.mu.Lock()
-	m.left = true
-	store := m.store
-	m.mu.Unlock()
-	if store != nil {
+	if store := m.leave(); store != nil {
 		_ = within(closeTime, func() error { return store.Abort(cause) })
 	}
 }
