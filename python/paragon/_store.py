@@ -68,7 +68,6 @@ class Turn:
     too. ``number`` counts the turns of this worker from 1."""
 
     kind: str
-    number: int = 0
     epoch: int = 0
     step: int = 0
     steps: int = 0
@@ -83,6 +82,7 @@ class Turn:
     global_batch: int = 0
     joined: bool = False
     survivor: int = 0
+    number: int = 0
 
 
 _TURN_FIELDS = frozenset(f.name for f in fields(Turn))

@@ -139,7 +139,7 @@ class Batches(Iterator[Batch]):
             if self._kv is not None:
                 # All pushes of a turn have counted when it ends.
                 self._kv.wait()
-            self.turn = self._store.turn()
+            self.turn = self._store.turn(after=self.turn)
         return self.turn
 
     def _indices(self, turn: Turn) -> np.ndarray:

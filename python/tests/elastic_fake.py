@@ -242,7 +242,9 @@ class Store:
 
         return job.turn_of(self, job.meet("sampler", self, None, begin))
 
-    def turn(self, step: Optional[dict[str, Any]] = None) -> Turn:
+    def turn(
+        self, step: Optional[dict[str, Any]] = None, after: Optional[Turn] = None
+    ) -> Turn:
         self.steps.append(step)
         return self.job.turn_of(self, self.job.meet("turn", self, None, self.job.next_turn))
 

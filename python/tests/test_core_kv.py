@@ -308,7 +308,7 @@ def test_a_worker_without_examples_repeats_a_batch_at_weight_zero(
         _store.Turn("end"),
     ]
     monkeypatch.setattr(store.store, "sampler", lambda *a: turns.pop(0))
-    monkeypatch.setattr(store.store, "turn", lambda: turns.pop(0))
+    monkeypatch.setattr(store.store, "turn", lambda after: turns.pop(0))
     monkeypatch.setattr(store.store, "indices", lambda first, n: np.array([7, 9], np.int64))
     store.init("w", of(2))
     got = []
@@ -326,9 +326,9 @@ def test_pushes_have_counted_when_a_turn_ends(
     store.init("w", of(2))
     turn = store.store.turn
 
-    def checked() -> _store.Turn:
+    def checked(after: Any) -> _store.Turn:
         assert store._keys["w"].pushed == 0  # type: ignore[union-attr]
-        return turn()
+        return turn(after=after)
 
     monkeypatch.setattr(store.store, "turn", checked)
     for _ in elastic.batches(store, 40, 10):

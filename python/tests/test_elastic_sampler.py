@@ -170,6 +170,33 @@ def test_a_batch_left_by_break_or_an_error_comes_again():
     want_each_once(job)
 
 
+def test_a_turn_that_ctrl_c_came_out_of_is_asked_for_again(monkeypatch):
+    job = elastic_fake.Job(examples=20, batch=3, epochs=1)
+    mine = job.worker()
+    made, turn = [], mine.turn
+    interrupted = iter([False, True])
+
+    def asked(step=None, after=None):
+        if len(made) < 2 or after is made[-1]:
+            made.append(turn(step))
+        if next(interrupted, False):
+            # The turn is made, and Python does not keep it.
+            raise KeyboardInterrupt
+        return made[-1]
+
+    monkeypatch.setattr(mine, "turn", asked)
+    sampler = _sampler.ElasticSampler(20, 3, store=mine)
+    batches = []
+    for _ in sampler.epochs(1):
+        with pytest.raises(KeyboardInterrupt):
+            for batch in sampler.batches():
+                batches.append(batch)
+        assert len(batches) == 2
+        batches += sampler.batches()
+    assert sorted(i for b in batches for i in b) == list(range(20))
+    want_each_once(job)
+
+
 def test_a_process_of_the_loader_that_is_killed_is_named():
     class Killing(Numbers):
         def __getitem__(self, i):

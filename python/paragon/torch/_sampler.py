@@ -119,6 +119,8 @@ class ElasticSampler:
         # How long the batch was waited for.
         self._seconds = 0.0
         self._in_batches = False
+        # The turn was asked to end: an exception, such as Ctrl-C, may have come out of the wait.
+        self._ending = False
 
     # ---- the loops
 
@@ -159,7 +161,7 @@ class ElasticSampler:
         ``loader`` is a ``DataLoader`` whose ``batch_sampler`` is this sampler, with any number of
         worker processes. Without one the batches are lists of the numbers of examples.
         """
-        turn = self._now()
+        turn = self._next() if self._ending and not self._in_batches else self._now()
         if self._in_batches:
             raise errors.ParagonError(
                 "ElasticSampler: batches() was called within a loop over batches(); a step "
@@ -294,15 +296,16 @@ class ElasticSampler:
         """Ends the turn, and returns the next one."""
         store = self._the_store()
         if self._now().kind != "step":
-            return self._enter(store.turn())
+            return self._enter(store.turn(after=self._turn))
         for attached in _attach.attached(store):
             attached.flush()
         step = _report.take_step()
         step.setdefault("data", self._seconds)
-        return self._enter(store.turn(step))
+        self._ending = True
+        return self._enter(store.turn(step, after=self._turn))
 
     def _enter(self, turn: Turn) -> Turn:
-        self._turn = turn
+        self._turn, self._ending = turn, False
         if turn.kind == "removed":
             self._removed = True
             return turn
