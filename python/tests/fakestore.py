@@ -28,7 +28,8 @@ class FakeJob:
         self.failed: Optional[BaseException] = None
         self.pushes: List[tuple] = []
         self.optimizer: Any = None
-        self.update: Optional[Callable[[str, np.ndarray, np.ndarray], None]] = None
+        # The rates that the exchanges of keys came with.
+        self.factors: Dict[str, float] = {}
 
     def until(self, true: Callable[[], bool], what: str) -> None:
         with self.changed:
@@ -75,8 +76,10 @@ class FakeJob:
         if form == "average":
             if total > 0:
                 value[:] = summed / np.float32(total)
-        elif self.update is not None:
-            self.update(key, value, summed / np.float32(total))
+        elif self.optimizer is not None:
+            # Plain sgd is enough here.
+            if total > 0:
+                value -= np.float32(self.factors[key]) * summed / np.float32(total)
         else:
             value[:] = summed
 
@@ -114,6 +117,7 @@ class FakePlan:
         examples: int = 0,
         answer: bool = False,
         push_only: bool = False,
+        factor: float = 0.0,
     ) -> int:
         store = self.store
         entries = self.entries[first:][:count]
@@ -124,6 +128,7 @@ class FakePlan:
             gradient = e.region.slot(e.grad_slot)[:size].copy()
             # What reads the slot before the answer shall see that it is not the mean.
             e.region.slot(e.grad_slot)[:size] = np.nan
+            store.job.factors[e.key] = factor
             ends.append((e, size, store.job.contribute(e.key, store.rank, gradient, weight)))
         store.sent.append((len(entries), weight, examples, answer))
         store.under_way.append(ends)
@@ -203,7 +208,19 @@ class FakeStore:
     def done(self, number: int) -> bool:
         return self.waited >= number
 
+    def set_optimizer(self, config: dict) -> None:
+        self.job.optimizer = config
+
     def request(self, op: str, **f: Any) -> dict:
+        if op == "pushpull":
+            for k in f["keys"]:
+                size = len(self.job.values[k["key"]])
+                slot = self.regions[k["region"]].slot(k["grad"])[:size]
+                end = self.job.contribute(k["key"], self.rank, slot.copy(), f["weight"])
+                self.job.until(lambda: self.job.rounds[k["key"]] >= end, k["key"])
+                with self.job.changed:
+                    slot[:] = self.job.values[k["key"]]
+            return {}
         region = self.regions[f["region"]]
         ids = region.raw(f["ids"], np.int64)[: f["n"]].copy()
         value = self.job.values[f["key"]]

@@ -19,6 +19,9 @@ from ._rows import RowsExchange
 # Everything attached in this process, in order.
 _registry: List["Attached"] = []
 
+# Where the optimizer is, by mode.
+_WHERE = {"local": "in each process, gradients averaged", "server": "on the servers"}
+
 # Compressions that have no code for inf and NaN.
 _NO_INFINITY = ("2bit", "1bit")
 
@@ -53,17 +56,26 @@ def attach(
     do what they do in one process. The optimizer stays the caller's own object.
 
     ``own`` is the caller's optimizer, or a list if several share the model's parameters. With
-    ``optimizer="local"`` it steps in each process. ``name`` begins the keys of this model; without
-    one the first model has none, the second "model2/", and so on. ``state`` names objects with
-    state_dict and load_state_dict that workers that join receive.
+    ``optimizer="local"`` it steps in each process. With "server" the servers do what it would, and
+    keep its state: torch's SGD, Adam, AdamW, Adagrad and RMSprop; what they cannot do is refused by
+    name, such as clipping, GradScaler and closures. ``.grad`` is this worker's own then.
+
+    ``name`` begins the keys of this model; without one the first model has none, the second
+    "model2/", and so on. ``state`` names objects with state_dict and load_state_dict that workers
+    that join receive.
     ``compression`` is a type ("fp16", "bf16", "2bit", "1bit", "topk"), or a dict with "type" and
     its numbers. ``backward_passes_per_step`` is how many backwards are summed before an exchange.
 
     ``.grad`` is memory of the store, and the next backward writes there: clone what is to be
     kept."""
-    if optimizer != "local":
-        raise UsageError(f'attach: optimizer={optimizer!r}, want "local"')
-    found = Attached(model, own, store, name, state, compression, backward_passes_per_step)
+    if optimizer not in _WHERE:
+        raise UsageError(f'attach: optimizer={optimizer!r}, want "local" or "server"')
+    kind = Attached
+    if optimizer == "server":
+        from ._server import ServerAttached
+
+        kind = ServerAttached
+    found = kind(model, own, store, name, state, compression, backward_passes_per_step)
     _registry.append(found)
     return found
 
@@ -183,26 +195,24 @@ class Attached(Policy):
         self._names = {id(p): n for n, p in self.parameters}
         _layout.check_groups(self.optimizers, self._names)
 
+    # What the layout of all workers says of the optimizer.
+    _mode = "local"
+
     def _build(self, compression: Union[str, Mapping[str, Any], None]) -> None:
-        store = self.store
-        sparse = _layout.sparse_parameters(self.model)
-        _layout.agree(
-            store, self.prefix, _layout.describe(self.model, self.optimizers, sparse, "local")
-        )
+        store, sparse = self.store, _layout.sparse_parameters(self.model)
+        lines = _layout.describe(self.model, self.optimizers, sparse, self._mode)
+        _layout.agree(store, self.prefix, lines)
         trained = [(n, p) for n, p in self.parameters if p.requires_grad and p.numel() > 0]
-        rows = [RowsExchange(store, self.prefix, n, p) for n, p in trained if id(p) in sparse]
-        dense = [(n, p) for n, p in trained if id(p) not in sparse]
         config = {"type": compression} if isinstance(compression, str) else dict(compression or {})
-        kind = config.get("type", "none")
         if config:
             store.set_compression(config)
-        form = "average" if kind == "none" else "dense"
-        self._exchange = GradientExchange(
-            store, self.prefix, dense, rows, self, form, kind in _NO_INFINITY
+        self._build_exchange(
+            [(n, p) for n, p in trained if id(p) not in sparse],
+            [(n, p) for n, p in trained if id(p) in sparse],
+            config,
         )
-        self._compressed = form == "dense"
         self._exchange.declare()
-        for r in rows:
+        for r in self._exchange.rows:
             r.declare()
         self._buffers = Buffers(store, self.prefix, self.model)
         others = [(n, p) for n, p in self.parameters if not p.requires_grad]
@@ -210,7 +220,25 @@ class Attached(Policy):
         take_first(store, self.prefix, others)
         self._members = list(self._places())
         self._group_sizes = self._sizes()
-        self._register(rows)
+        self._register()
+
+    def _build_exchange(
+        self,
+        dense: Sequence[Tuple[str, torch.Tensor]],
+        sparse: Sequence[Tuple[str, torch.Tensor]],
+        compression: Mapping[str, Any],
+    ) -> None:
+        store, kind = self.store, compression.get("type", "none")
+        self._compressed = kind != "none"
+        self._exchange = GradientExchange(
+            store,
+            self.prefix,
+            dense,
+            [RowsExchange(store, self.prefix, n, p) for n, p in sparse],
+            self,
+            "dense" if self._compressed else "average",
+            kind in _NO_INFINITY,
+        )
 
     def _places(self) -> Iterator[_Member]:
         seen = set()
@@ -220,15 +248,18 @@ class Attached(Policy):
                     seen.add(id(p))
                     yield _Member(self._names[id(p)], p, module._parameters, attribute)
 
-    def _register(self, rows: Sequence[RowsExchange]) -> None:
+    def _register(self) -> None:
         # Hooks and nodes live as long as this list.
         self._handles: List[List[Any]] = []
         for s in self._exchange.slots:
             self._handles.append(_hooks.on_gradient(s.parameter, self._exchange.hook(s)))
-        for r in rows:
+        for r in self._exchange.rows:
             self._handles.append(_hooks.on_gradient(r.parameter, self._exchange.hook_rows(r)))
         self._outer = self._exchange.outer
         _hooks.watch_nesting(self._outer)
+        self._watch_steps()
+
+    def _watch_steps(self) -> None:
         self._ends = [_hooks.before_step(o, self._before_step) for o in self.optimizers]
 
     def detach(self) -> None:
@@ -247,7 +278,7 @@ class Attached(Policy):
         kinds = ", ".join(type(o).__name__ for o in self.optimizers) or "no optimizer"
         return (
             f"<{type(self.model).__name__} attached as {self.name or 'the first model'}: "
-            f"{len(self.parameters)} parameters, {kinds} in each process, gradients averaged>"
+            f"{len(self.parameters)} parameters, {kinds} {_WHERE[self._mode]}>"
         )
 
     # ------------------------------------------------------------------ a loop's calls

@@ -148,20 +148,33 @@ class GradientExchange:
 
     # ------------------------------------------------------------------ memory, keys
 
+    # How many slots of memory a parameter has, one behind the other.
+    _each = 1
+
     def _allocate(self) -> None:
         store, slots = self._store, self.slots
-        for start in range(0, len(slots), _REGION_SLOTS):
-            part = slots[start : start + _REGION_SLOTS]
-            region = store.memory([s.parameter.numel() for s in part])
+        at_once = _REGION_SLOTS // self._each
+        for start in range(0, len(slots), at_once):
+            part = slots[start : start + at_once]
+            region = store.memory([s.parameter.numel() for s in part for _ in range(self._each)])
             for i, s in enumerate(part):
-                size = s.parameter.numel()
-                flat = torch.from_numpy(region.slot(i)[:size])
-                s.view, s.place = view_like(flat, s.name, s.parameter), (region, i)
+                s.place = (region, self._each * i)
+                s.view = self._seen_as(s, 0)
                 s.address = s.view.data_ptr()
         # Behind a flag for each parameter: a gradient is not finite; buffers are due.
         self._flags_region = store.memory([len(slots) + 2])
         self._flags = self._flags_region.slot(0)[: len(slots) + 2]
         self._flags[:] = 0
+
+    def _seen_as(self, s: Slot, behind: int) -> torch.Tensor:
+        """One of a parameter's slots of memory, seen as the parameter is."""
+        region, first = s.place
+        flat = torch.from_numpy(region.slot(first + behind)[: s.parameter.numel()])
+        return view_like(flat, s.name, s.parameter)
+
+    def _takes_first(self) -> bool:
+        """Whether the keys hold rank 0's parameters, and not this worker's own, or a mean."""
+        return self._store.num_workers > 1 and not self._store.joining
 
     def declare(self) -> None:
         """Give the keys their first values, rank 0's parameters, and take these over. On a worker
@@ -183,7 +196,7 @@ class GradientExchange:
             ]
             + [Declaration(self._flags_key, self._flags_region, 0, len(self._flags))]
         )
-        if not self._store.joining and self._store.num_workers > 1:
+        if self._takes_first():
             self._store.pull([(s.key, s.place[0], s.place[1]) for s in self.slots])
             with torch.no_grad():
                 for s in self.slots:
@@ -201,6 +214,8 @@ class GradientExchange:
             self._groups.append(group)
         self._flags_entry = len(entries)
         entries.append(Entry(self._flags_key, self._flags_region, 0, 0))
+        # The group that goes with the flags.
+        self._last = self._groups[-1] if self._groups else None
         self._plan = self._store.plan(entries)
 
     # ------------------------------------------------------------------ hooks
@@ -296,8 +311,7 @@ class GradientExchange:
         self._copy(slot, gradient)
         group = slot.group
         group.missing -= 1
-        # The last group goes with the flags.
-        if group.missing == 0 and group is not self._groups[-1]:
+        if group.missing == 0 and group is not self._last:
             self._send(group.first, len(group.slots), False)
             group.sent = True
 
@@ -391,12 +405,15 @@ class GradientExchange:
                     s.parameter.grad = s.view.clone()
                 s.view.zero_()
             self._flags[:] = 0
-            number = self._send(0, self._flags_entry + 1, True)
+            number = self._send_all()
             self._outstanding = number
         for r in self.rows:
             r.contribute_nothing()
         self._store.wait(number)
         self._outstanding = None
+
+    def _send_all(self) -> int:
+        return self._send(0, self._flags_entry + 1, True)
 
     @property
     def half_open(self) -> bool:

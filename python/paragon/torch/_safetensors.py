@@ -58,8 +58,8 @@ def write(
     for name, t in tensors.items():
         if t.dtype not in _NAMES or t.layout != torch.strided or name == "__metadata__":
             raise UsageError(
-                f"save {path}: tensor {name} is {t.dtype} with layout {t.layout}, which safetensors "
-                f"does not have; want one of {', '.join(sorted(_TYPES))}"
+                f"save {path}: tensor {name} is {t.dtype} with layout {t.layout}, which "
+                f"safetensors does not have; want one of {', '.join(sorted(_TYPES))}"
             )
     # Wider types first, so that each lies at a multiple of its own width.
     order = sorted(tensors, key=lambda n: (-tensors[n].element_size(), n))
