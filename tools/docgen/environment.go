@@ -45,6 +45,8 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_HEARTBEAT", "time between heartbeats, such as 1s", joining, "1s"},
 		{"PARAGON_LEASE", "silence after which a node is lost, such as 10s", joining, "10s"},
 		{"PARAGON_START_TIMEOUT", "how long the start may take, such as 5m; `--start-timeout` sets it", joining, "5m"},
+		{"PARAGON_LAUNCH", "path of the program `launch`", "`paragon` in Python", "the one in the package"},
+		{"SOURCE_DATE_EPOCH", "time of the files in a wheel, in seconds since 1970", "`make wheel`", "1980-01-01"},
 	},
 	// What launch sets for the processes of a job.
 	"job": {
@@ -156,6 +158,9 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_TEST_DOCS", "1: also the commands of the documentation (`make testdocs`)", "tests of docs", "they are skipped"},
 		{"PARAGON_TEST_GPU", "number of the GPU that tests of the build tag gpu run on", "tests, `gpucheck`", "0"},
 		{"PARAGON_TEST_SCREENSHOTS", "folder for pictures of pages", "tests in Chromium", "no pictures"},
+		{"PARAGON_TEST_TORCH", "no: only Python tests without torch; yes: only the others", "tests of Python", "all that the environment can run"},
+		{"PARAGON_TEST_WHEELS", "folder of a wheel to install", "tests of Python", "they are skipped"},
+		{"PARAGON_TEST_MNIST", "path of the program `examples/mnist`", "tests of Python", "they are skipped"},
 		{"PARAGON_METADATA_URL", "address of a stand-in for a cloud's metadata service", "`launch --spot`", "169.254.169.254"},
 	},
 }
