@@ -82,8 +82,14 @@ def _hook() -> None:
 
 def _at_exit() -> None:
     store = _current
-    if store is not None:
-        _bounded(store.close)
+    if store is None:
+        return
+    # An exception that nobody caught is there also if another one came out of sys.excepthook, as
+    # from a signal handler of torch: then the program has not ended in order.
+    cause = getattr(sys, "last_value", None)
+    if cause is not None:
+        _abort(cause)
+    _bounded(store.close)
 
 
 def _abort(cause: BaseException) -> None:

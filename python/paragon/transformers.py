@@ -283,5 +283,10 @@ class _ElasticLoader:
 
     def __iter__(self) -> Iterator[Any]:
         for _ in self._epochs:
-            yield from self._sampler.batches(self._loader)
-            return
+            began = False
+            for batch in self._sampler.batches(self._loader):
+                began = True
+                yield batch
+            # A worker that joined behind the last step of an epoch has no batch of it.
+            if began:
+                return

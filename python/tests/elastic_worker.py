@@ -133,6 +133,14 @@ class Worker:
             parts = [optimizer.state_dict(), schedule.state_dict(), counters]
             return digest([*parts, dict(model.named_parameters())])
 
+        try:
+            self.train(batches, loader, model, optimizer, schedule, counters, state)
+        except pt.Removed:
+            self.say(end=state(), removed=True)
+            raise
+        self.say(end=state())
+
+    def train(self, batches, loader, model, optimizer, schedule, counters, state):
         for epoch in batches.epochs(EPOCHS):
             for i, x, y in batches.batches(loader):
                 step = batches.steps
@@ -150,7 +158,6 @@ class Worker:
                 optimizer.zero_grad()
                 counters["steps"] += 1
                 self.say(epoch=epoch, step=step, used=used)
-        self.say(removed=batches.removed, end=state())
 
 
 Worker(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])).run()

@@ -233,6 +233,16 @@ loss()
     assert f"abort: ZeroDivisionError: loss of batch 3: {tmp_path}/program.py:12" in p.err
 
 
+def test_an_exception_fails_the_job_though_the_hook_was_replaced(tmp_path: Path) -> None:
+    # So does one that a signal handler raises in the hook.
+    code = """
+sys.excepthook = lambda *_: None
+raise ZeroDivisionError("loss of batch 3")
+"""
+    p = run(tmp_path, "import sys\n" + JOIN + code, status=1)
+    assert "abort: ZeroDivisionError: loss of batch 3: " in p.err
+
+
 def test_an_exception_of_a_thread_fails_the_job_if_the_thread_uses_the_store(
     tmp_path: Path,
 ) -> None:

@@ -144,7 +144,8 @@ def test_a_server_a_loader_and_a_worker_that_is_told_to_end(tmp_path):
     assert {m["fate"] for m in job.lines if "fate" in m} == {fates[w] for w in "12"}
     job.want_each_example_once()
     job.want_same_state()
-    assert job.of(2, "removed") == [True] and job.of(0, "removed") == [False]
+    assert job.of(2, "removed") == [True] and job.of(0, "removed") == []
+    assert re.search(r"exit 0, removed .*", job.log), job.log
     assert job.of(1, "end") == [] and "DataLoader worker" in job.log
     # Worker 2 left after the step in which it was told to.
     last = job.of(2, "step")[-1]

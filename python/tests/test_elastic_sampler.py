@@ -78,7 +78,7 @@ def run_others(
                 for batch in sampler.batches():
                     if per_turn:
                         per_turn(store, batch)
-        except elastic_fake.Killed:
+        except (elastic_fake.Killed, _sampler.Removed):
             pass
         except BaseException as err:
             errors.append(err)
@@ -145,7 +145,7 @@ def test_each_example_once_with_a_join_a_leave_and_a_kill(options):
         end()
     want_each_once(job)
     assert set(seen.values()) == {1} and len(seen) < len(job.used)
-    assert mine.num_workers == 3 and not sampler.removed
+    assert mine.num_workers == 3
 
 
 def test_a_batch_left_by_break_or_an_error_comes_again():
@@ -233,19 +233,46 @@ def test_a_worker_without_examples_repeats_a_batch_at_weight_0():
     want_each_once(job)
 
 
-def test_a_removed_worker_ends_both_loops():
+def test_a_removed_worker_ends_with_exit_code_0():
     job = elastic_fake.Job(examples=40, batch=4, epochs=2)
     mine, other = job.worker(), job.worker()
     end = run_others(job, [other])
     sampler = _sampler.ElasticSampler(40, 4, store=mine)
     turns = 0
-    for _ in sampler.epochs(2):
-        for _ in sampler.batches():
-            turns += 1
-            if turns == 2:
-                mine.leave("SIGTERM")
-    assert turns == 2 and sampler.removed
+    with pytest.raises(_sampler.Removed, match="asked to leave") as caught:
+        for _ in sampler.epochs(2):
+            for _ in sampler.batches():
+                turns += 1
+                if turns == 2:
+                    mine.leave("SIGTERM")
+    assert turns == 2 and caught.value.code == 0
+    assert issubclass(_sampler.Removed, SystemExit)
     end()
+    want_each_once(job)
+
+
+def test_a_worker_that_joins_behind_the_last_step_has_the_epoch_without_a_step():
+    job = elastic_fake.Job(examples=8, batch=4, epochs=2)
+    first = job.worker()
+    seen = {}
+    joiner = []
+
+    def loop(store):
+        sampler = _sampler.ElasticSampler(8, 4, store=store)
+        seen[store] = [(e, len(list(sampler.batches()))) for e in sampler.epochs(2)]
+
+    def join():
+        store = job.worker(joins=True)
+        joiner.append(threading.Thread(target=loop, args=(store,), daemon=True))
+        joiner[0].start()
+
+    job.script = {2: join}
+    loop(first)
+    joiner[0].join(TIMEOUT)
+    assert list(seen.values()) in (
+        [[(0, 2), (1, 1)], [(0, 0), (1, 1)]],
+        [[(0, 0), (1, 1)], [(0, 2), (1, 1)]],
+    )
     want_each_once(job)
 
 

@@ -20,12 +20,13 @@ from ._attach import Attached, attach, attached, no_sync
 from ._files import load, save
 from ._init import init
 from ._report import report
-from ._sampler import ElasticSampler, Index, example_seed
+from ._sampler import ElasticSampler, Index, Removed, example_seed
 
 __all__ = [
     "Attached",
     "ElasticSampler",
     "Index",
+    "Removed",
     "attach",
     "attached",
     "errors",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import multiprocessing.connection
 import sys
 import time
 from typing import Any, Iterator, Optional, Sized, Union
@@ -18,6 +19,22 @@ from . import _attach, _collectives, _report, _share
 
 # So many batches are asked of the bridge at once.
 _AHEAD = 64
+
+
+class Removed(SystemExit):
+    """This worker was asked to leave, and has. It ends the program in order, with exit code 0.
+
+    It comes out of the loops over ``ElasticSampler.epochs`` and ``batches``, so that what follows
+    them, such as an evaluation or a save, is left to the workers that go on. Catch it where a
+    program has something of its own to end.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(0)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Index(int):
@@ -71,9 +88,10 @@ class ElasticSampler:
     schedules and scalers run alike on all workers. ``size`` says how many examples of the batch
     count.
 
-    When this worker is asked to leave (``launch ctl remove``, SIGTERM in an elastic job) both loops
-    end after a step, as they do at the end of the last epoch, and ``removed`` is true. Its steps
-    count, and its other examples go to the others. End the program in order then.
+    When this worker is asked to leave (``launch ctl remove``, SIGTERM in an elastic job) the loops
+    end after a step with ``Removed``, which ends the program with exit code 0. Its steps count, and
+    its other examples go to the others. What follows the inner loop is run by all others, also by
+    one that joined behind the last step of the epoch, whose inner loop has no turn.
 
     Args:
         length: the number of examples, or the data set, of which ``len`` is taken.
@@ -96,9 +114,7 @@ class ElasticSampler:
     ) -> None:
         self._length = _number_of(length)
         if batch_size < 1:
-            raise ValueError(
-                f"ElasticSampler: batch_size is {batch_size}, want at least 1"
-            )
+            raise ValueError(f"ElasticSampler: batch_size is {batch_size}, want at least 1")
         self._batch = min(batch_size, self._length)
         self._seed = seed
         self._order = None if shuffle else "sequential"
@@ -108,7 +124,6 @@ class ElasticSampler:
         # The epoch to begin with, of a run that is resumed, and what the job has come to.
         self._first = 0
         self._turn: Optional[Turn] = None
-        self._removed = False
         # A worker that joins has no state until another has shared it.
         self._has_state = True
         self._shared: Optional[int] = None
@@ -132,28 +147,23 @@ class ElasticSampler:
         and has their state when this yields. All workers call it once, after attach.
         """
         if epochs < 1:
-            raise ValueError(
-                f"ElasticSampler.epochs: got {epochs} epochs, want at least 1"
-            )
+            raise ValueError(f"ElasticSampler.epochs: got {epochs} epochs, want at least 1")
         begin = self._first if first is None else first
         if not 0 <= begin <= epochs:
             raise ValueError(
                 f"ElasticSampler.epochs: the first epoch is {begin}, want 0 to {epochs}"
             )
         turn = self._start(epochs, begin)
-        while turn is not None and turn.kind == "epoch":
-            turn = self._next()
-        while turn is not None and turn.kind == "step":
+        while turn.kind != "end":
             epoch = turn.epoch
             yield epoch
             turn = self._now()
             if turn.kind == "step":
                 raise errors.ParagonError(
-                    f"ElasticSampler: epoch {epoch}: {turn.left} steps were not taken; take "
-                    "all of batches() before the next epoch"
+                    f"ElasticSampler: epoch {epoch}: {turn.left} steps were not taken; take all of "
+                    "batches() before the next epoch"
                 )
-            while turn.kind == "epoch":
-                turn = self._next()
+            turn = self._next()
 
     def batches(self, loader: Any = None) -> Iterator[Any]:
         """Yields the batches that are left of the epoch, as ``loader`` makes them.
@@ -224,11 +234,6 @@ class ElasticSampler:
         """Steps done in all, those before this worker joined included."""
         return self._now().steps
 
-    @property
-    def removed(self) -> bool:
-        """Whether this worker was asked to leave, and has."""
-        return self._removed
-
     def state_dict(self) -> dict[str, Any]:
         """What a run that goes on from a checkpoint needs to know.
 
@@ -241,9 +246,7 @@ class ElasticSampler:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Begins with the epoch of a checkpoint. Call it before ``epochs``."""
         if self._turn is not None:
-            raise errors.ParagonError(
-                "ElasticSampler.load_state_dict: call it before epochs()"
-            )
+            raise errors.ParagonError("ElasticSampler.load_state_dict: call it before epochs()")
         for name, own in (("length", self._length), ("seed", self._seed)):
             if state[name] != own:
                 raise ValueError(
@@ -267,12 +270,10 @@ class ElasticSampler:
             )
         return self._turn
 
-    def _start(self, epochs: int, first: int) -> Optional[Turn]:
-        """The first turn; None: the job needs this worker no more."""
+    def _start(self, epochs: int, first: int) -> Turn:
         if self._turn is not None:
             raise errors.ParagonError(
-                "ElasticSampler: epochs() was called before; a job has one loop over its "
-                "epochs"
+                "ElasticSampler: epochs() was called before; a job has one loop over its " "epochs"
             )
         store = self._the_store()
         self._sharer = _share.Sharer(store)
@@ -282,13 +283,8 @@ class ElasticSampler:
                 self._length, self._batch, epochs, self._seed, first=first, order=self._order
             )
         except (errors.RemovedError, errors.FinishedError) as err:
-            print(
-                f"paragon: this worker joined too late to take part: {err}",
-                file=sys.stderr,
-                flush=True,
-            )
-            self._removed = True
-            return None
+            # Where it joins it has come too late.
+            raise self._removed(str(err)) from err
         _report.begin_turns()
         return self._enter(turn)
 
@@ -307,8 +303,7 @@ class ElasticSampler:
     def _enter(self, turn: Turn) -> Turn:
         self._turn, self._ending = turn, False
         if turn.kind == "removed":
-            self._removed = True
-            return turn
+            raise self._removed("this worker was asked to leave")
         store = self._the_store()
         if turn.generation != self._generation and store.type != "dist_async":
             _collectives.of(store).members_changed()
@@ -321,6 +316,10 @@ class ElasticSampler:
         for attached in _attach.attached(store):
             attached.examples = turn.size
         return turn
+
+    def _removed(self, why: str) -> Removed:
+        print(f"paragon: {why}; the program ends, and the job goes on", file=sys.stderr, flush=True)
+        return Removed(why)
 
     def _numbers(self, indices: numpy.ndarray, epoch: int) -> list[int]:
         if not self._with_epoch:
@@ -354,9 +353,7 @@ def _number_of(length: Union[int, Sized]) -> int:
         )
     number = length if isinstance(length, int) else len(length)
     if number < 1:
-        raise ValueError(
-            f"ElasticSampler: the data set has {number} examples, want at least 1"
-        )
+        raise ValueError(f"ElasticSampler: the data set has {number} examples, want at least 1")
     return number
 
 
@@ -451,15 +448,17 @@ class _Source:
 
     def _explain(self, turn: Turn, err: Exception) -> None:
         """Raises what says that a process of the loader has died, if one has."""
-        for worker in getattr(self._iterator, "_workers", ()):
-            if worker.exitcode:
-                how = f"exit {worker.exitcode}"
-                if worker.exitcode < 0:
-                    how = f"signal {-worker.exitcode}"
-                raise errors.ParagonError(
-                    f"ElasticSampler: epoch {turn.epoch} step {turn.step}: DataLoader worker (pid "
-                    f"{worker.pid}) ended by {how}; the batch was not used"
-                ) from err
+        workers = {w.sentinel: w for w in getattr(self._iterator, "_workers", ())}
+        # A process that is being killed has closed its files before it has ended.
+        for sentinel in multiprocessing.connection.wait(list(workers), 1) if workers else ():
+            worker = workers[sentinel]
+            worker.join()
+            code = worker.exitcode
+            how = f"signal {-code}" if code < 0 else f"exit {code}"
+            raise errors.ParagonError(
+                f"ElasticSampler: epoch {turn.epoch} step {turn.step}: DataLoader worker (pid "
+                f"{worker.pid}) ended by {how}; the batch was not used"
+            ) from err
 
     def end(self) -> None:
         """Drops the iterator, and with it what it has fetched ahead."""
