@@ -164,6 +164,11 @@ func (s *Shard) change(round uint64) error {
 		}
 		t.fate = sumKeepsValue
 		s.readers.writable()
+	case s.cfg.Rule == wire.RuleAverage && !(t.weight > 0):
+		if lent {
+			t.addClaimed(&t.partialSum)
+		}
+		s.readers.writable()
 	case s.cfg.Form != wire.FormOpen && s.cfg.Length == 0:
 	case s.cfg.HasRows():
 		return s.table.apply(&s.updater, round, s.rounds.open.learningRate(), s.readers.current.Float32s(), t)
@@ -174,8 +179,6 @@ func (s *Shard) change(round uint64) error {
 		s.readers.writable()
 	case t.data == nil:
 		return fmt.Errorf("close round %d: no contributions", round)
-	case s.cfg.Rule == wire.RuleAverage && !(t.weight > 0):
-		s.readers.writable()
 	case s.cfg.Rule == wire.RuleAverage:
 		t.divide()
 		s.readers.replace(t.takeData())
@@ -197,6 +200,10 @@ func (s *Shard) changeLent(round uint64) error {
 	defer t.lending.release()
 	outs := t.claimOuts(slots)
 	defer t.lending.releaseOuts(slots, round+1)
+	if s.cfg.Rule == wire.RuleAverage {
+		s.readers.replace(t.meanTo(outs))
+		return nil
+	}
 	if s.updater.opt == nil {
 		s.readers.replace(t.addTo(outs))
 		return nil

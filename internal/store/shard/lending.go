@@ -1,6 +1,9 @@
 package shard
 
-import "github.com/paragon-train/paragon/optim"
+import (
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/optim"
+)
 
 // addTogether lent contributions that are next in order are added before the round closes. Those of
 // fewer are added when it closes, all in one pass: each is read once, and the value is written
@@ -22,6 +25,9 @@ type lending struct {
 	// the optimizer's state.
 	parts, outs [][]float32
 	part        optim.State
+	// from and cut are those of write.
+	from [1][]float32
+	cut  [][]float32
 }
 
 // partsWith returns a sum of n values, unless it is nil, and the claimed contributions, in the
@@ -37,6 +43,26 @@ func (l *lending) partsWith(sum *Buffer, n int) [][]float32 {
 	return l.parts
 }
 
+// added returns values from to to of the sum of parts, which it adds up in scratch if there are
+// several.
+func (l *lending) added(parts [][]float32, scratch []float32, from, to int) []float32 {
+	total := parts[0][from:to]
+	for _, x := range parts[1:] {
+		f32.Add(scratch, total, x[from:to])
+		total = scratch
+	}
+	return total
+}
+
+// write writes x to all outs, from a value on, past the caches.
+func (l *lending) write(x []float32, from int) {
+	l.cut, l.from[0] = l.cut[:0], x
+	for _, out := range l.outs {
+		l.cut = append(l.cut, out[from:from+len(x)])
+	}
+	f32.SumTo(l.cut, l.from[:])
+}
+
 // release releases the contributions that were added.
 func (l *lending) release() {
 	for i := range l.claimed {
@@ -44,9 +70,10 @@ func (l *lending) release() {
 		x.loan.Release()
 		x.payload = payload{}
 	}
-	l.claimed = nil
+	l.claimed, l.from[0] = nil, nil
 	clear(l.parts)
 	clear(l.outs)
+	clear(l.cut)
 }
 
 // releaseOuts releases what claimOuts has claimed, with the value of so many rounds in it.

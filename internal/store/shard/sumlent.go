@@ -101,6 +101,23 @@ func (t *sum) place(slots []slot, value *Version, rounds uint64) {
 	clear(l.parts)
 }
 
+// meanTo sets new memory and all outs, claims of which the caller holds, to the mean of the claimed
+// contributions and the sum so far. A part of the sum is divided while it is in the cache.
+func (t *sum) meanTo(outs [][]float32) *Buffer {
+	l, n := t.lending, t.cfg.values()
+	value, scratch := t.cfg.Pool.Get(4*n), t.cfg.Pool.Get(4*min(lentPart, n))
+	defer scratch.Release()
+	l.outs = append(outs, value.Float32s(n))
+	parts := l.partsWith(t.data, n)
+	for from := 0; from < n; from += lentPart {
+		to := min(from+lentPart, n)
+		mean := scratch.Float32s(to - from)
+		divide(mean, l.added(parts, mean, from, to), float32(t.weight))
+		l.write(mean, from)
+	}
+	return value
+}
+
 // addTo adds up the claimed contributions, with the sum so far, in new memory and in all outs,
 // claims of which the caller holds. The new memory is written first: a worker may want its value
 // where its gradient is.

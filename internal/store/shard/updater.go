@@ -167,12 +167,7 @@ func (u *updater) updateLent(pass *optim.Pass, value []float32, t *sum, outs [][
 	defer scratch.Release()
 	for from := 0; from < len(value); from += lentPart {
 		to := min(from+lentPart, len(value))
-		total := parts[0][from:to]
-		for _, x := range parts[1:] {
-			both := scratch.Float32s(to - from)
-			f32.Add(both, total, x[from:to])
-			total = both
-		}
+		total := l.added(parts, scratch.Float32s(to-from), from, to)
 		u.cut(part, from, to)
 		if err := pass.Update(value[from:to], total, part); err != nil {
 			return err
@@ -234,7 +229,7 @@ func (u *updater) restore(slots []string, n int, o *vocabulary) {
 
 // inParts reports whether a value can be made part by part, with no sum of the whole round.
 func (u *updater) inParts(cfg *Config) bool {
-	return cfg.Rule == wire.RuleOptimizer && !(u.opt != nil && u.opt.Config().WholeKeys())
+	return cfg.Rule == wire.RuleAverage || u.opt == nil || !u.opt.Config().WholeKeys()
 }
 
 // slotNames returns the names of slots; nil for none, as it is sent.

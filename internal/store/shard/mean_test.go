@@ -1,0 +1,55 @@
+package shard
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
+
+// A mean has the bits of a division, whatever the weight is.
+func TestMeansAreDivided(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	x := make([]float32, 1000)
+	for i := range x {
+		// Subnormal, infinite and other numbers.
+		x[i] = math.Float32frombits(random.Uint32())
+	}
+	got := make([]float32, len(x))
+	for _, weight := range []float32{1, 2, 3, 64, 96, 0.5, 0x1p-126, 0x1p-149, 0x1p127} {
+		divide(got, x, weight)
+		for i := range x {
+			if want := x[i] / weight; math.Float32bits(got[i]) != math.Float32bits(want) && want == want {
+				t.Fatalf("%g / %g: got %g, want %g", x[i], weight, got[i], want)
+			}
+		}
+	}
+}
+
+// A round of weight 0 leaves an average as it is, also where its contributions are lent.
+func TestLentContributionsOfNoWeightLeaveTheAverage(t *testing.T) {
+	first := []float32{3, 4}
+	s, err := New(Config{Name: "w", Form: wire.FormDense, Rule: wire.RuleAverage, Length: 2, Size: 2, Shards: 1}, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetMembers(1, []Member{{Node: node(0)}}); err != nil {
+		t.Fatal(err)
+	}
+	for round, weight := range []float32{0, 4} {
+		c, l := lent(t, s, 0, uint64(round), 8, 16)
+		c.Weight = weight
+		mustPush(t, s, c, Held)
+		want := first
+		if weight > 0 {
+			want = []float32{2, 4}
+		}
+		if got := s.readers.current.Float32s(); got[0] != want[0] || got[1] != want[1] {
+			t.Errorf("weight %v: got %v, want %v", weight, got, want)
+		}
+		if l.claimed {
+			t.Errorf("weight %v: the loan is still claimed", weight)
+		}
+	}
+}
