@@ -46,7 +46,7 @@ class Attached:
         self.optimizer = torch.optim.Adam(self.model.parameters(), 0.1 * seed)
         self.optimizers = [self.optimizer]
         self.parameters = list(self.model.named_parameters())
-        self.name = "model"
+        self.name, self._mode = "model", "local"
         self.state: dict[str, Any] = {}
         self.examples: Optional[int] = None
         self.flushed = 0

@@ -83,6 +83,9 @@ class ElasticSampler:
     fetched ahead is loaded anew, perhaps by another worker, if workers come or go meanwhile. A turn
     that is left by ``break``, or by an exception, has not used its batch, which comes again.
 
+    The last batch of a worker's share may have one example, with which batch norm over vectors is
+    an error of PyTorch's: ``continue`` skips such a step, in which this worker then has weight 0.
+
     The workers of a job take as many turns. One that has no more examples while others do gets a
     batch of examples that count elsewhere; its gradients then have weight 0, so that clipping,
     schedules and scalers run alike on all workers. ``size`` says how many examples of the batch

@@ -208,6 +208,21 @@ class OptimizerItem(Item):
                     loaded[name] = _like(want, got, param)
 
 
+class GroupsItem(Item):
+    """The options of an optimizer whose state is on the servers."""
+
+    def __init__(self, name: str, optimizer: torch.optim.Optimizer) -> None:
+        self.name = name
+        self._groups = optimizer.param_groups
+
+    def read(self) -> Any:
+        return [{k: v for k, v in group.items() if k != "params"} for group in self._groups]
+
+    def write(self, value: Any) -> None:
+        for group, options in zip(self._groups, value):
+            group.update(options)
+
+
 def _like(want: torch.Tensor, got: torch.Tensor, param: torch.Tensor) -> torch.Tensor:
     """``want`` on the device of ``got``, in the memory order of a parameter of its shape."""
     if want.shape != param.shape:
@@ -326,7 +341,8 @@ def items_of(attached: Sequence[Any]) -> list[Item]:
         items.append(TensorsItem(f"{name}: buffers", list(a.model.named_buffers())))
         for n, optimizer in enumerate(a.optimizers):
             which = f"optimizer {n + 1}" if len(a.optimizers) > 1 else "optimizer"
-            items.append(OptimizerItem(f"{name}: {which}", optimizer))
+            kind = GroupsItem if a._mode == "server" else OptimizerItem
+            items.append(kind(f"{name}: {which}", optimizer))
         for key, value in a.state.items():
             items.append(ObjectItem(f"{name}: state[{key!r}]", value))
     return items
