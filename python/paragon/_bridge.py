@@ -23,7 +23,8 @@ import tempfile
 import threading
 import time
 import weakref
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _binary, _process
 from ._errors import exception
@@ -169,15 +170,15 @@ class Bridge:
             self._number += 1
             number = self._number
             packet = _json_packet(number, op, fields)
-            self._waited[number] = None
         started = time.monotonic()
         try:
+            self._waited[number] = None
             self.send(packet)
             self.wait_until(lambda: self._waited[number] is not None, op, seconds)
             answer = self._waited[number]
         finally:
             # An answer that comes later is dropped.
-            del self._waited[number]
+            self._waited.pop(number, None)
         assert answer is not None
         message, descriptors = answer
         if "error" in message:
@@ -193,10 +194,18 @@ class Bridge:
 
     def send(self, packet: Any, flags: int = 0) -> None:
         """Sends one packet. It waits where the bridge does not read."""
+        self.send_numbered(packet, 0, deque(maxlen=1), flags)
+
+    def send_numbered(
+        self, packet: Any, number: int, sent: "Deque[Tuple[int, int]]", flags: int = 0
+    ) -> None:
+        """Is send, and puts (bytes, number) into ``sent`` if and only if the packet was sent.
+
+        An exception of a signal handler comes between two lines, never into this one call."""
         started, speak = None, _SILENT_SECONDS
         while self._broken is None:
             try:
-                self._socket.send(packet, flags | _NO_SIGNAL)
+                sent.extend(zip(map(self._socket.send, (packet,), (flags | _NO_SIGNAL,)), (number,)))
                 return
             except BlockingIOError:
                 if flags & _NOW:

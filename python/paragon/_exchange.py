@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 import time
+from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Any, Deque, Dict, List, Optional, Sequence, Set, Tuple
 
 from ._errors import exception
 from ._memory import Region
@@ -95,9 +96,11 @@ class Exchanges:
         self._region = words
         self._words = words.raw(0, "u8").data
         self._packet = bytearray(_PACKET.size)
+        # _sent has the newest exchange: what send returned, and its number.
+        self._sent: Deque[Tuple[int, int]] = deque([(0, 0)], maxlen=1)
         # All exchanges up to _ended have ended. _noted is like it, for exchanges that ask to read
         # the socket first: it has been read after these.
-        self._last = self._ended = self._noted = 0
+        self._ended = self._noted = 0
         # _answered is the newest exchange that the bridge will answer, or an earlier one's number;
         # _unread is how many answers were not read yet.
         self._answered = 0
@@ -110,8 +113,6 @@ class Exchanges:
         # was raised before an answer repeats it.
         self._failures: Dict[int, Dict[str, Any]] = {}
         self._raised: Set[int] = set()
-        # _plan is any plan, for an exchange of nothing.
-        self._plan = 0
         bridge.exchanged = self._exchanged
         bridge.failed = self._failed
 
@@ -127,20 +128,23 @@ class Exchanges:
     ) -> int:
         bridge = self.bridge
         bridge.check_process()
-        while self._last - self._ended >= MAX_UNDER_WAY:
-            self._await(self._last - MAX_UNDER_WAY + 1)
+        while self.last - self._ended >= MAX_UNDER_WAY:
+            self._await(self.last - MAX_UNDER_WAY + 1)
         with bridge.lock:
-            number = self._last + 1
+            number = self.last + 1
             _PACKET.pack_into(
                 self._packet, 0, b"X", flags, plan, number, first, count, weight, examples, factor
             )
-            self._last = number
-            bridge.send(self._packet)
-            self._plan = plan
+            bridge.send_numbered(self._packet, number, self._sent)
             if flags & _ANSWER:
                 self._answered = number
                 self._unread += 1
         return number
+
+    @property
+    def last(self) -> int:
+        """The number of the newest exchange."""
+        return self._sent[0][1]
 
     def done(self, number: int) -> bool:
         """Whether exchange ``number`` and all before it have ended, well or not."""
@@ -160,8 +164,8 @@ class Exchanges:
 
         Raises the first error of those, once."""
         self.bridge.check_process()
-        if number > self._last:
-            raise UsageError(f"paragon: wait for exchange {number}: the newest is {self._last}")
+        if number > self.last:
+            raise UsageError(f"paragon: wait for exchange {number}: the newest is {self.last}")
         started = time.monotonic()
         self._await(number)
         if self._failures:
@@ -180,7 +184,7 @@ class Exchanges:
                 continue
             if self._answered < number or self._unread == 0:
                 # An exchange of nothing, behind all others, is answered when they have ended.
-                self.start(self._plan, _ANSWER, 0, 0, 0.0, 0)
+                self.start(0, _ANSWER, 0, 0, 0.0, 0)
             self.bridge.wait_until(lambda: self._is_ready(number), f"exchange {number}")
         self._tidy()
 
@@ -194,7 +198,7 @@ class Exchanges:
         """Reads the words of the next exchanges.
 
         Returns the number of one that asks to read the socket first; 0: none does."""
-        words, n, last = self._words, self._ended, self._last
+        words, n, last = self._words, self._ended, self.last
         while n < last:
             word = words[(n + 1) % WORDS]
             state = word & 3

@@ -294,7 +294,7 @@ class Bridge:
         assert number == self.exchanges + 1, (number, self.exchanges)
         self.exchanges = number
         state = 1
-        for e in self.plans[plan][first : first + count]:
+        for e in self.plans[plan][first : first + count] if count else []:
             try:
                 self.one(e, flags, weight)
             except Failure as failure:
