@@ -99,8 +99,7 @@ class Reference:
         self.lines: List[str] = []
 
     def page(self) -> str:
-        public = [m for m in self.modules.values() if m.public]
-        shown = [m for m in public if m.exported()]
+        shown = [m for m in self.modules.values() if m.public]
         self.lines.append("| module | |\n| --- | --- |")
         for m in shown:
             first = (ast.get_docstring(m.tree) or "").split("\n")[0]
