@@ -315,6 +315,15 @@ class Store:
             # The bridge has many packets to read: the next report says more than this one.
             pass
 
+    def tensorboard(self, folder: str) -> None:
+        """Writes what this worker reports for TensorBoard, too: ``tensorboard --logdir FOLDER``.
+
+        It goes to ``FOLDER/worker-RANK``, or ``FOLDER/worker-node-NODE`` of a worker that joined a
+        running job; such a worker calls it behind its first turn. The names are those of Go
+        programs: train/loss, time/step, test/accuracy and so on, by the number of steps that the
+        job has done."""
+        self._request("tensorboard", {"folder": os.path.abspath(folder)})
+
     def broadcast(self, text: Optional[str]) -> str:
         """Returns on every worker the text of the worker of the lowest rank.
 

@@ -389,3 +389,18 @@ def test_every_example_once_though_a_worker_joins(tmp_path: Path) -> None:
     assert lines(p, "begins") == ["early"] * 3 + ["late"]
     used = [word for f in tmp_path.glob("used.*") for word in f.read_text().split()]
     assert sorted(used) == sorted(f"{e}.{i}" for e in range(500) for i in range(103))
+
+
+def test_reports_are_written_for_tensorboard(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync").store
+store.sampler(examples=4, batch=2, epochs=1, seed=1)
+store.tensorboard("board")
+store.turn(step={"loss": 0.5})
+store.report(evaluation={"accuracy": 0.75})
+store.close()
+"""
+    alone(tmp_path, KV + code)
+    (written,) = (tmp_path / "board/worker-0").glob("events.out.tfevents.*")
+    data = written.read_bytes()
+    assert all(tag in data for tag in (b"train/loss", b"time/step", b"test/accuracy"))

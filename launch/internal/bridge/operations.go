@@ -46,6 +46,8 @@ var operations = map[string]operation{
 	"leave":   leave,
 	"report":  report,
 
+	"tensorboard": writeBoard,
+
 	"table":     makeTable,
 	"push_rows": pushRows,
 	"pull_rows": pullRows,

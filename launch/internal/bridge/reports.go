@@ -23,8 +23,10 @@ type reports struct {
 	agreeing time.Duration
 	// told is what Python has said of the turn under way; nil: nothing.
 	told *stepArguments
-	// steps counts those of a session without a sampler.
+	// steps is how many the job has done, as far as was reported.
 	steps uint64
+	// board is nil where nothing is written for TensorBoard.
+	board *board
 }
 
 // A number is one of JSON that may be "nan", "inf" or "-inf", which JSON has not. null is not known.
@@ -116,7 +118,7 @@ func report(_ context.Context, s *session, args json.RawMessage) (any, error) {
 		for _, name := range slices.Sorted(maps.Keys(e.Others)) {
 			told.Others = append(told.Others, kvstore.Score{Name: name, Value: e.Others[name].or(math.NaN())})
 		}
-		store.ReportEvaluation(told)
+		s.reports.evaluation(store, &told)
 	}
 	if c := a.Checkpoint; c != nil && c.Failed {
 		store.ReportCheckpointFailure()
@@ -142,6 +144,15 @@ func (r *reports) step(store kvstore.Store, a *stepArguments, turns bool) {
 	told := r.lap(a)
 	store.Progress(r.steps, told.Epoch)
 	store.ReportStep(told)
+	r.board.step(&told, r.steps, store.NumWorkers())
+}
+
+// evaluation reports an evaluation.
+func (r *reports) evaluation(store kvstore.Store, e *kvstore.Evaluation) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	store.ReportEvaluation(*e)
+	r.board.evaluation(e, r.steps)
 }
 
 // beginSteps says that a step begins now, after something else than a step.
@@ -180,6 +191,8 @@ func (r *reports) endTurn(store kvstore.Store, ended *kvstore.SamplerTurn, a *st
 		told.GlobalBatch = ended.GlobalBatch
 	}
 	store.ReportStep(told)
+	r.steps = ended.Steps + 1
+	r.board.step(&told, r.steps, store.NumWorkers())
 }
 
 // lap is a step that ends now, as Python describes it.

@@ -95,6 +95,7 @@ func (s *session) serve() error {
 		reading.Wait()
 		s.exchanges.wg.Wait()
 		s.requests.wg.Wait()
+		s.reports.close()
 		return nil
 	})
 	if errors.Is(cause, errClosed) {

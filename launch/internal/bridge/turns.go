@@ -27,6 +27,8 @@ type turns struct {
 	// its goroutine.
 	newest  *turn
 	sampler *kvstore.ElasticSampler
+	// joined says that this worker came to a job that ran.
+	joined bool
 	// used is how many examples this worker's turns have had, the one under way included.
 	used uint64
 	// counted has for each key how many of them its contributions have counted.
@@ -150,13 +152,14 @@ func (t *turns) begin(s *session, store kvstore.Store, a *samplerArguments, cfg 
 		return nil, &classError{kvstore.ErrDuplicateInit, errors.New("bridge: sampler: the store has a sampler already, want one in the life of a store")}
 	}
 	t.begun = a
+	joining := store.Joining()
 	return t.make(s, func(ctx context.Context) (result kvstore.SamplerTurn, err error) {
 		made, err := kvstore.NewElasticSampler(ctx, store, cfg)
 		if err != nil {
 			return result, err
 		}
 		t.mu.Lock()
-		t.sampler = made
+		t.sampler, t.joined = made, joining
 		t.mu.Unlock()
 		return made.Next(ctx)
 	}), nil
@@ -258,6 +261,17 @@ func (t *turns) begunAny() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.newest != nil
+}
+
+// position is how many steps the job has done, and whether this worker joined while it ran; 0 and
+// false before the first turn.
+func (t *turns) position() (steps uint64, joined bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.newest == nil || !t.newest.isMade() {
+		return 0, false
+	}
+	return t.newest.result.Steps, t.joined
 }
 
 // findIndices is the operation indices.
