@@ -172,6 +172,20 @@ def test_different_calls_are_an_error_on_every_worker() -> None:
         assert "worker 1 makes allgather of 'left' (rows of 1, float32)" in str(error)
 
 
+def test_a_difference_in_a_long_call_is_shown() -> None:
+    def program(store):
+        tensors = [(f"layer{i}", torch.zeros(2)) for i in range(300)]
+        tensors[250 + store.rank] = ("odd", torch.zeros(3))
+        with pytest.raises(_stream.Disagreement) as error:
+            _collectives.of(store).broadcast(tensors, 0)
+        return str(error.value)
+
+    for text in run(2, program):
+        assert "'layer249' (2, float32), 'odd' (3, float32), 'layer251'" in text
+        assert "'layer249' (2, float32), 'layer250' (2, float32), 'odd'" in text
+        assert len(text) < 900
+
+
 def test_objects() -> None:
     def program(store):
         c = _collectives.of(store)

@@ -11,6 +11,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from fakestore import run  # noqa: E402
 
+from paragon.errors import UsageError  # noqa: E402
 from paragon.torch import _collectives  # noqa: E402
 from paragon.torch._compat import compression, functions  # noqa: E402
 from paragon.torch._compat.optimizer import (  # noqa: E402
@@ -88,6 +89,29 @@ def test_passes_are_summed_and_synchronize_is_idempotent() -> None:
         for g, p in zip(first, alone.parameters()):
             torch.testing.assert_close(g, p.grad, rtol=1e-5, atol=1e-7)
     assert all(torch.equal(a, b) for a, b in zip(results[0][1], results[1][1]))
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_sparse_gradients(dense: bool) -> None:
+    def body(store):
+        table = torch.nn.Embedding(5, 2, sparse=True)
+        named = list(table.named_parameters())
+        optimizer = torch.optim.SparseAdam(table.parameters(), lr=0.1)
+        distribute(optimizer, Combined(Parameters(named), store, None, dense=dense))
+        loss = table(torch.tensor([store.rank, store.rank, 4])).sum()
+        if not dense:
+            with pytest.raises(UsageError, match="sparse_as_dense=True"):
+                loss.backward()
+            return None
+        loss.backward()
+        gradient = table.weight.grad
+        optimizer.step()
+        return gradient.is_sparse, gradient.to_dense()[:, 0].tolist(), table.weight.detach().clone()
+
+    first, second = run(2, body)
+    if dense:
+        assert first[:2] == second[:2] == (True, [1.0, 1.0, 0.0, 0.0, 1.0])
+        assert torch.equal(first[2], second[2])
 
 
 def test_another_learning_rate_on_each_worker_is_no_error() -> None:

@@ -40,7 +40,8 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name.
         op: Average or Sum.
         gradient_predivide_factor: changes nothing: servers sum in float32 and divide once.
         num_groups, groups: change nothing: small gradients are sent together anyway.
-        sparse_as_dense: NotImplementedError if True: paragon.torch.attach sends sparse gradients.
+        sparse_as_dense: sparse gradients are sent dense. Without it they are an error, since names
+            do not say which they are: paragon.torch.attach(model, ...) sends them as rows.
         process_set: global_process_set.
     """
     check_process_set(process_set)
@@ -53,17 +54,17 @@ def DistributedOptimizer(  # noqa: N802, Horovod's name.
         )
     if backward_passes_per_step < 1:
         raise ValueError(f"backward_passes_per_step={backward_passes_per_step}; want at least 1")
-    if sparse_as_dense:
-        raise NotImplementedError(
-            "sparse_as_dense=True is not there; use Embedding(sparse=False), or "
-            "paragon.torch.attach(model, optimizer, store), which sends sparse gradients as rows"
-        )
     if num_groups:
         warnings.warn("num_groups changes nothing here", DeprecationWarning, stacklevel=2)
     kind = kind_of(compression)
     named = named_parameters_of(optimizer, named_parameters, "allreduce.noname")
     with job_errors():
         combined = Combined(
-            Parameters(named), current().store, kind, backward_passes_per_step, op is Sum
+            Parameters(named),
+            current().store,
+            kind,
+            backward_passes_per_step,
+            total=op is Sum,
+            dense=sparse_as_dense,
         )
     return distribute(optimizer, combined)

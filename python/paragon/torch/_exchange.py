@@ -340,7 +340,8 @@ class GradientExchange:
         if gradient.layout != torch.strided:
             raise UsageError(
                 f"parameter {slot.name} got a sparse gradient, but no Embedding(sparse=True) of "
-                "the model owns it: sparse gradients of other modules are not exchanged"
+                "the model owns it: sparse gradients of other modules are not exchanged. With "
+                "DistributedOptimizer give sparse_as_dense=True, or use paragon.torch.attach"
             )
         self._here[slot.index] = 1
         if self._finite and not bool(torch.isfinite(gradient).all()):

@@ -12,7 +12,7 @@ not in the same call, all of them raise the same error, which names both calls.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Dict, List
+from typing import TYPE_CHECKING, Dict, List, Tuple
 
 import numpy as np
 
@@ -30,6 +30,9 @@ IN_FLIGHT = 3
 # payload itself if it has at most INLINE bytes.
 DIGEST, INLINE = 16, 64
 HEADER_PIECES = (DIGEST + 8 + INLINE) // 2
+
+# SHOWN is how many characters before and behind a difference an error shows.
+SHOWN = 150
 
 
 class Disagreement(RuntimeError):
@@ -76,15 +79,16 @@ class Stream:
 
     def _disagree(self, what: str) -> None:
         """Raises the error that names two workers' different calls. All workers come here."""
-        text = np.zeros(400, np.uint8)
-        encoded = what.encode()[: len(text)]
-        text[: len(encoded)] = np.frombuffer(encoded, np.uint8)
-        parts = self._exchange([200] * self._workers, _pieces(text))
-        calls = [p.tobytes().rstrip(b"\0").decode(errors="replace") for p in parts]
+        text = _pieces(np.frombuffer(what.encode(), np.uint8))
+        length = np.array([len(text)], np.uint32).view(np.uint16)
+        lengths = [int(n.view(np.uint32)[0]) for n in self._exchange([2] * self._workers, length)]
+        parts = self._exchange(lengths, text)
+        calls = [p.tobytes().rstrip(b"\0").decode() for p in parts]
         other = next(r for r, call in enumerate(calls) if call != calls[0])
+        mine, theirs = _around_difference(calls[0], calls[other])
         raise Disagreement(
-            f"workers make different calls: worker 0 makes {calls[0]}, worker {other} makes "
-            f"{calls[other]}; make the same calls in the same order on every worker"
+            f"workers make different calls: worker 0 makes {mine}, worker {other} makes {theirs}; "
+            f"make the same calls in the same order on every worker"
         )
 
     def _exchange(self, counts: List[int], mine: np.ndarray) -> List[np.ndarray]:
@@ -175,3 +179,16 @@ def _header(what: str, payload: np.ndarray) -> np.ndarray:
     if len(payload) <= INLINE:
         header[DIGEST + 8 : DIGEST + 8 + len(payload)] = payload
     return header.view(np.uint16)
+
+
+def _around_difference(a: str, b: str) -> Tuple[str, str]:
+    """Two texts, of which what is long before and behind their first difference is left out."""
+    same = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    begin = max(0, same - SHOWN)
+    parts = []
+    for text in (a, b):
+        part = text[begin : same + SHOWN]
+        kind = text.split(" ", 1)[0]
+        before = f"{kind} ..." if begin > 0 else ""
+        parts.append(before + part + ("..." if len(text) > same + SHOWN else ""))
+    return parts[0], parts[1]

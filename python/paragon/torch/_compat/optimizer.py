@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from typing import Any, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Set, Tuple
 
 import torch
 
@@ -32,8 +32,18 @@ class Combined(_attach.Attached):
         compression: Optional[str],
         passes: int = 1,
         total: bool = False,
+        dense: bool = False,
     ) -> None:
         self._total = total
+        # The parameters whose gradients are made dense, and sparse again when they are combined.
+        self._sparse: Set[torch.Tensor] = set()
+        if dense:
+            # Hooks are called in their order: these come before those of attach.
+            self._dense_hooks = [
+                _hooks.on_gradient(p, self._make_dense(p))
+                for p in module.parameters()
+                if p.requires_grad
+            ]
         super().__init__(module, None, store, None, None, compression, passes)
         _attach._registry.append(self)
 
@@ -51,13 +61,30 @@ class Combined(_attach.Attached):
             raise ValueError(f"backward_passes_per_step of {passes}; want at least 1")
         self._passes = passes
 
+    def _make_dense(self, p: torch.Tensor) -> Callable[[], None]:
+        def arrived() -> None:
+            if p.grad is not None and p.grad.is_sparse:
+                self._sparse.add(p)
+                p.grad = p.grad.to_dense()
+
+        return arrived
+
     def passed(self, exchanged: bool) -> None:
-        if exchanged and self._total and self.store.num_workers > 1:
+        """Ends a pass: makes sums of means, and gradients sparse that were so."""
+        if exchanged:
             with torch.no_grad():
-                for _, p in self.parameters:
-                    if p.grad is not None:
-                        p.grad.mul_(self.store.num_workers)
+                self._finish()
         super().passed(exchanged)
+
+    def _finish(self) -> None:
+        factor = self.store.num_workers if self._total else 1
+        for _, p in self.parameters:
+            if p.grad is not None and factor > 1:
+                p.grad.mul_(factor)
+        for p in self._sparse:
+            if p.grad is not None:
+                p.grad = p.grad.to_sparse()
+        self._sparse.clear()
 
 
 def named_parameters_of(
