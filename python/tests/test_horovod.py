@@ -123,6 +123,12 @@ CALLS = """
         assert torch.allclose(a, b, atol=1e-5), (a, b)
     hvd.shutdown()
     assert not hvd.is_initialized()
+    try:
+        hvd.init()
+    except RuntimeError as e:
+        assert size > 1 and "cannot join it again" in str(e), e
+    else:
+        assert size == 1
     print("all is well")
 """
 

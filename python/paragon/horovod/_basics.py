@@ -85,7 +85,9 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
 
 
 def shutdown() -> None:
-    """Leaves the job in order; the others go on. The end of the process does it, too."""
+    """Leaves the job in order; the others go on. The end of the process does it, too.
+
+    A process of a job of several cannot join again."""
     _job.shutdown()
 
 

@@ -117,11 +117,19 @@ class Job:
 
 
 _job: Optional[Job] = None
+# Whether this process has left a job of launch, which counts it as done.
+_left = False
 
 
 def init() -> Job:
-    """Joins the job, once. After :func:`shutdown` it is an error."""
+    """Joins the job. A second call returns the same; after :func:`shutdown` it is an error, unless
+    the process is alone."""
     global _job
+    if _left:
+        raise RuntimeError(
+            "shutdown has left the job, and this process cannot join it again; call shutdown once, "
+            "at the end of the program"
+        )
     if _job is None or _job.store.closed:
         _job = Job()
     return _job
@@ -129,8 +137,9 @@ def init() -> Job:
 
 def shutdown() -> None:
     """Leaves the job in order."""
-    global _job
+    global _job, _left
     if _job is not None:
+        _left = not _job.store.alone
         _job.close()
         _job = None
 
