@@ -253,9 +253,20 @@ def markdown(docstring: str) -> Iterator[str]:
             yield from ["", "```python"] + textwrap.dedent(rest.strip("\n")).split("\n") + ["```"]
         elif block.startswith("===="):
             yield from ["```text"] + block.split("\n") + ["```"]
+        elif re.match(r"(Args|Returns|Raises):\n", block):
+            yield from items(block)
         else:
             yield from plain(block).split("\n")
         yield ""
+
+
+def items(block: str) -> Iterator[str]:
+    """A block of arguments as a list: "name: text", and further lines of a text are indented."""
+    head, _, rest = plain(block).partition("\n")
+    yield from [head, ""]
+    for line in textwrap.dedent(rest).split("\n"):
+        name, colon, text = line.partition(": ")
+        yield f"- `{name}`: {text}" if colon and line[0] != " " else f"  {line.strip()}"
 
 
 def main(arguments: List[str]) -> int:

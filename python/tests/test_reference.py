@@ -49,7 +49,8 @@ def test_public_names_are_shown_once_wherever_they_are_defined(program, tmp_path
         '        """Goes."""\n'
         "    def _hidden(self): pass\n"
         "def make(a, /, *b, c=2, **d) -> Thing:\n"
-        '    """Makes a thing."""\n'
+        '    """Makes a thing.\n\n    Args:\n'
+        '        a: one\n            more.\n        b: two.\n    """\n'
         "def unseen(): pass\n"
     )
     (folder / "sub" / "__init__.py").write_text(
@@ -63,6 +64,7 @@ def test_public_names_are_shown_once_wherever_they_are_defined(program, tmp_path
         "#### Thing.size\n\n```python\nsize: int  # property\n```\n\nIts size in `bytes`.\n",
         "#### Thing.go\n\n```python\ngo(*, fast: bool = False) -> None\n```\n\nGoes.\n",
         "### make\n\n```python\nmake(a, /, *b, c=2, **d) -> Thing\n```\n\nMakes a thing.\n",
+        "Args:\n\n- `a`: one\n  more.\n- `b`: two.\n",
         "A table.\n\n```text\n====  ==\na     b\n====  ==\n```\n",
         "`p.other` is `p.sub.other`.",
         "`p.sub.make` is `p.make`.",
