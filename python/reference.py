@@ -129,7 +129,7 @@ class Reference:
             return
         self.shown[owner, own] = f"{m.name}.{name}"
         if isinstance(node, ast.ClassDef):
-            self.klass(name, node)
+            self.klass(name, owner, node)
         elif isinstance(node, ast.FunctionDef):
             self.lines += [f"### {name}", ""] + code(signature(name, node, method=False))
             self.text(node)
@@ -153,7 +153,23 @@ class Reference:
             raise SystemExit(f"reference: {m.name} exports {name} of {source}, which is not ours")
         return self.resolve(self.modules[source], own)
 
-    def klass(self, name: str, node: ast.ClassDef) -> None:
+    def methods(self, owner: str, node: ast.ClassDef) -> List[ast.FunctionDef]:
+        """The public methods of a class, without setters, and without those that have no docstring
+        because a base class in the package has one for them."""
+        own = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name[0] != "_"]
+        own = [n for n in own if not any(_is_setter(d) for d in n.decorator_list)]
+        described = set()
+        for base in node.bases:
+            m = self.modules[owner]
+            found = m.definition(base.id) if isinstance(base, ast.Name) else None
+            if isinstance(found, ast.ImportFrom) and m.source(found) in self.modules:
+                m = self.modules[m.source(found)]
+                found = m.definition(base.id)
+            if isinstance(found, ast.ClassDef):
+                described |= {n.name for n in self.methods(m.name, found)}
+        return [n for n in own if ast.get_docstring(n) or n.name not in described]
+
+    def klass(self, name: str, owner: str, node: ast.ClassDef) -> None:
         bases = ", ".join(ast.unparse(b) for b in node.bases)
         self.lines += [f"### {name}", ""]
         made = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
@@ -165,14 +181,11 @@ class Reference:
         else:
             self.lines += code(f"class {name}({bases})" if bases else f"class {name}")
         self.text(node)
-        for method in node.body:
-            if isinstance(method, ast.FunctionDef) and method.name[0] != "_":
-                self.method(name, method)
+        for method in self.methods(owner, node):
+            self.method(name, method)
 
     def method(self, of: str, node: ast.FunctionDef) -> None:
         kinds = [ast.unparse(d) for d in node.decorator_list]
-        if any(k.endswith((".setter", ".deleter")) for k in kinds):
-            return
         self.lines += [f"#### {of}.{node.name}", ""]
         if "property" in kinds:
             result = f": {ast.unparse(node.returns)}" if node.returns else ""
@@ -196,6 +209,10 @@ class Reference:
         docstring = ast.get_docstring(node)  # type: ignore[arg-type]
         if docstring:
             self.lines += list(markdown(docstring)) + [""]
+
+
+def _is_setter(decorator: ast.expr) -> bool:
+    return isinstance(decorator, ast.Attribute) and decorator.attr in ("setter", "deleter")
 
 
 def signature(name: str, node: ast.FunctionDef, method: bool, result: bool = True) -> str:

@@ -94,11 +94,9 @@ def test_every_public_name_has_a_docstring(program):
             found = reference.resolve(m, name)
             if found is None or name.startswith("__"):
                 continue
-            node = found[2]
+            owner, _, node = found
             nodes = [node] if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else []
             if isinstance(node, ast.ClassDef):
-                nodes += [
-                    n for n in node.body if isinstance(n, ast.FunctionDef) and n.name[0] != "_"
-                ]
+                nodes += reference.methods(owner, node)
             missing += [f"{m.name}.{name}: {n.name}" for n in nodes if not ast.get_docstring(n)]
     assert not missing
