@@ -229,7 +229,7 @@ def test_a_worker_without_examples_repeats_a_batch_at_weight_0():
     )
     end()
     assert sizes == {a: [(4, 4), (1, 1)], b: [(4, 4), (4, 0)]}
-    assert a.attached[0].flushed == 2
+    assert a.attached[0].flushed == 2 and a.attached[0].examples is None
     want_each_once(job)
 
 

@@ -19,6 +19,7 @@ from paragon import errors
 from ._attach import Attached, attach, attached, no_sync
 from ._files import load, save
 from ._init import init
+from ._reduce import all_reduce
 from ._report import report
 from ._sampler import ElasticSampler, Index, Removed, example_seed
 
@@ -27,6 +28,7 @@ __all__ = [
     "ElasticSampler",
     "Index",
     "Removed",
+    "all_reduce",
     "attach",
     "attached",
     "errors",

@@ -317,7 +317,8 @@ class ElasticSampler:
             self._sharer.share(items, self._has_state, turn.generation)
             self._has_state = True
         for attached in _attach.attached(store):
-            attached.examples = turn.size
+            # Between epochs all workers have one weight.
+            attached.examples = turn.size if turn.kind == "step" else None
         return turn
 
     def _removed(self, why: str) -> Removed:
