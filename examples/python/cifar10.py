@@ -52,7 +52,7 @@ def read(folder):
     test = files.pop("test_batch.bin")
     for data in (b"".join(files.values()), test):
         records = torch.frombuffer(bytearray(data), dtype=torch.uint8).view(-1, 1 + IMAGE)
-        yield records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].long()
+        yield records[:, 1:].reshape(-1, 3, 32, 32), records[:, 0].to(torch.int64)
 
 
 class Augmented(Dataset):
