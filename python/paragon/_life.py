@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Optional
 
 from . import _process
-from .errors import ConflictError, FinishedError, ParagonError, RemovedError
+from .errors import ConflictError, FinishedError, NeededError, ParagonError, RemovedError
 
 if TYPE_CHECKING:
     from ._store import Store
@@ -23,6 +23,8 @@ _lock = threading.Lock()
 _hooked = False
 # _sigterm is the process whose SIGTERM handler is ours; 0: none.
 _sigterm = 0
+# _told_to_end says that SIGTERM has asked for leave.
+_told_to_end = False
 
 
 def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
@@ -121,7 +123,11 @@ class _Hook:
 
     def __call__(self, kind: Any, value: Any, trace: Any) -> None:
         try:
-            self._before(kind, value, trace)
+            if isinstance(value, NeededError) and _told_to_end:
+                # SIGTERM ended the program at a turn, and its own code is not at fault.
+                _process.say(f"SIGTERM ends this program: {value}")
+            else:
+                self._before(kind, value, trace)
         finally:
             _abort(value)
 
@@ -163,6 +169,7 @@ def _restore_sigterm() -> None:
 
 
 def _on_sigterm(number: int, frame: Any) -> None:
+    global _told_to_end
     mine = _sigterm == os.getpid()
     # A second one ends the process, as it would without us.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -171,6 +178,7 @@ def _on_sigterm(number: int, frame: Any) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         return
     try:
+        _told_to_end = True
         store.leave("SIGTERM")
     except Exception:
         os.kill(os.getpid(), signal.SIGTERM)

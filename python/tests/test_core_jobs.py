@@ -404,3 +404,18 @@ store.close()
     (written,) = (tmp_path / "board/worker-0").glob("events.out.tfevents.*")
     data = written.read_bytes()
     assert all(tag in data for tag in (b"train/loss", b"time/step", b"test/accuracy"))
+
+
+def test_sigterm_in_a_job_that_needs_the_worker_ends_it_with_a_line(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+store.init("w", np.zeros(2, F))
+for batch in elastic.batches(store, 100000, 1):
+    if batch.step == 3 and store.rank == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+    store.pushpull("w", np.ones(2, F))
+"""
+    p = job(tmp_path, KV + code, "-n", "2", status=1)
+    said = [line for line in p.err.splitlines() if "worker 1  | " in line and "SIGTERM ends" in line]
+    assert "it was not started with --elastic-training-enabled" in said[0]
+    assert not [line for line in p.err.splitlines() if "worker 1  | Traceback" in line]
