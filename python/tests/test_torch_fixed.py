@@ -397,7 +397,8 @@ def test_no_sync_and_passes_per_step_add_up_before_the_exchange():
         assert len(store.sent) == sent
         check(model)
         a.detach()
-        b = pt.attach(model, a.optimizer, store, name="passes", backward_passes_per_step=2)
+        b = pt.attach(model, a.optimizer, store, backward_passes_per_step=2)
+        assert b.name == "model2"
         for _ in range(2):
             model.zero_grad()
             sent = len(store.sent)
@@ -858,21 +859,28 @@ def test_a_copied_model_is_not_attached():
     run(1, body)
 
 
-def test_compressed_sums_are_divided():
+@pytest.mark.parametrize("examples", [None, (16, 8, 0)])
+def test_compressed_sums_are_divided(examples):
+    x, y = batch(24)
+    plain = mlp()
+    nn.functional.cross_entropy(plain(x), y).backward()
+    cuts = [0, 8, 16, 24] if examples is None else [0, 16, 24, 24]
+
     def body(store):
         model = mlp()
-        pt.attach(
-            model, torch.optim.SGD(model.parameters(), 0.1), store, compression={"type": "fp16"}
-        )
+        opt = torch.optim.SGD(model.parameters(), 0.1)
+        a = pt.attach(model, opt, store, compression={"type": "fp16"})
         assert set(store.job.forms[n] for n, _ in model.named_parameters()) == {"dense"}
-        x, y = batch()
-        nn.functional.cross_entropy(model(x), y).backward()
-        plain = mlp()
-        nn.functional.cross_entropy(plain(x), y).backward()
-        for p, q in zip(model.parameters(), plain.parameters()):
-            torch.testing.assert_close(p.grad, q.grad)
+        lo, hi = cuts[store.rank], cuts[store.rank + 1]
+        for _ in range(2):
+            a.examples = examples and examples[store.rank]
+            opt.zero_grad()
+            at = slice(lo, hi) if hi > lo else slice(0, 8)
+            nn.functional.cross_entropy(model(x[at]), y[at]).backward()
+            for p, q in zip(model.parameters(), plain.parameters()):
+                torch.testing.assert_close(p.grad, q.grad, rtol=1e-4, atol=1e-6)
 
-    run(2, body)
+    run(3, body)
 
 
 def test_numbers_of_rows_beyond_16_bits():

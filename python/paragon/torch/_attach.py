@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+import weakref
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -21,6 +22,9 @@ _registry: List["Attached"] = []
 
 # Where the optimizer is, by mode.
 _WHERE = {"local": "in each process, gradients averaged", "server": "on the servers"}
+
+# The names of what was ever attached, by store.
+_taken: "weakref.WeakKeyDictionary[Store, Set[str]]" = weakref.WeakKeyDictionary()
 
 # Compressions that have no code for inf and NaN.
 _NO_INFINITY = ("2bit", "1bit")
@@ -174,11 +178,13 @@ class Attached(Policy):
     # ------------------------------------------------------------------ construction
 
     def _named(self, name: Optional[str]) -> str:
-        taken = {a.name for a in attached(self.store)}
+        # Keys are declared once in the life of a store, so a name is taken after detach, too.
+        taken = _taken.setdefault(self.store, set())
         if name is None:
             name = f"model{len(taken) + 1}" if taken else ""
         if name in taken or name.startswith("paragon/"):
             raise UsageError(f"attach: name {name!r} is taken: give each model a name of its own")
+        taken.add(name)
         return name
 
     def _check_new(self) -> None:
@@ -229,14 +235,13 @@ class Attached(Policy):
         compression: Mapping[str, Any],
     ) -> None:
         store, kind = self.store, compression.get("type", "none")
-        self._compressed = kind != "none"
         self._exchange = GradientExchange(
             store,
             self.prefix,
             dense,
             [RowsExchange(store, self.prefix, n, p) for n, p in sparse],
             self,
-            "dense" if self._compressed else "average",
+            "average" if kind == "none" else "dense",
             kind in _NO_INFINITY,
         )
 
@@ -263,8 +268,8 @@ class Attached(Policy):
         self._ends = [_hooks.before_step(o, self._before_step) for o in self.optimizers]
 
     def detach(self) -> None:
-        """Take the hooks off again. The keys stay on the servers, so attaching the same model
-        again needs another name."""
+        """Take the hooks off again. The keys stay on the servers, so the same model attached again
+        has another name."""
         for h in self._handles:
             h[0].remove()
         for end in self._ends:
@@ -309,11 +314,6 @@ class Attached(Policy):
         if self._unsent and self._examples:
             self._carried += self._examples
         self._examples, self._exchanged = examples, False
-        if examples is not None and self._compressed:
-            raise UsageError(
-                "compression with ElasticSampler is not there: its sums are divided by the number "
-                'of workers, not of examples. Leave out compression, or use optimizer="server"'
-            )
 
     def flush(self) -> None:
         """End the turn: if it had no exchange, take part in every key's round with weight 0, so
@@ -329,7 +329,7 @@ class Attached(Policy):
 
     def prepare_save(self) -> None:
         """Make this worker's state the job's, for a file. Every worker calls it."""
-        self.average_buffers()
+        self._buffers.average()
 
     def loaded(self) -> None:
         """Parameters and state have been read from a file, the same on every worker."""

@@ -26,6 +26,10 @@ from ._rows import RowsExchange
 # A parameter of more values is sent by itself; smaller ones together when they are as many.
 GROUP_VALUES = 4096
 
+# More workers than this share places among those that say what a round's weight is; then the
+# smallest share is right as long as one worker has a place of its own.
+_RANKS = 1024
+
 # The most slots of a region.
 _REGION_SLOTS = 4096
 
@@ -161,9 +165,14 @@ class GradientExchange:
                 s.place = (region, self._each * i)
                 s.view = self._seen_as(s, 0)
                 s.address = s.view.data_ptr()
-        # Behind a flag for each parameter: a gradient is not finite; buffers are due.
-        self._flags_region = store.memory([len(slots) + 2])
-        self._flags = self._flags_region.slot(0)[: len(slots) + 2]
+        # Behind a flag for each parameter: a gradient is not finite; buffers are due; and where sums
+        # are divided here, 1 at the place of this worker's rank, which comes back as 1 divided by
+        # the weight of the round.
+        self._used = len(slots)
+        self._odd, self._due, self._shares = self._used, self._used + 1, self._used + 2
+        size = self._shares + (_RANKS if self._form == "dense" else 0)
+        self._flags_region = store.memory([size])
+        self._flags = self._flags_region.slot(0)[:size]
         self._flags[:] = 0
 
     def _seen_as(self, s: Slot, behind: int) -> torch.Tensor:
@@ -289,7 +298,7 @@ class GradientExchange:
         self._here[:] = bytes(len(self._here))
         for g in self._groups:
             g.missing, g.sent = len(g.slots), False
-        self._flags[-2:] = 0
+        self._flags[self._used :] = 0
         self._weight, self._examples = self._policy.weight()
         self._failure = failure or self._policy.refusal()
         if self._failure is None and self._outstanding is not None:
@@ -345,7 +354,7 @@ class GradientExchange:
             )
         self._here[slot.index] = 1
         if self._finite and not bool(torch.isfinite(gradient).all()):
-            self._flags[-2] = 1
+            self._flags[self._odd] = 1
             view.zero_()
         elif weight == 0:
             view.zero_()
@@ -431,10 +440,7 @@ class GradientExchange:
                 else:
                     # Of a pass that only accumulated, or a second backward before the step.
                     self._copy(s, gradient)
-        self._flags[:-2] = numpy.frombuffer(self._here, numpy.uint8)
-        self._flags[-1] = self._policy.buffers_due()
-        if self._weight != 1:
-            self._flags *= self._weight
+        self._set_flags()
         first = None
         for g in self._groups:
             if g.sent:
@@ -449,6 +455,20 @@ class GradientExchange:
         self._outstanding = number
         return number
 
+    def _set_flags(self) -> None:
+        """Say which parameters had a gradient, and the rest, times the weight."""
+        self._flags[: self._used] = numpy.frombuffer(self._here, numpy.uint8)
+        self._flags[self._due] = self._policy.buffers_due()
+        if self._weight != 1:
+            self._flags *= self._weight
+        if self._form == "dense" and self._weight > 0:
+            self._flags[self._shares + self._store.rank % _RANKS] = 1
+
+    def _divisor(self) -> float:
+        """The weight of the round, by which sums are divided."""
+        shares = self._flags[self._shares :]
+        return 1 / float(shares[shares > 0].min())
+
     def _receive(self, number: int) -> None:
         """Wait for the means and put them into .grad."""
         with torch.no_grad():
@@ -457,14 +477,14 @@ class GradientExchange:
             self._store.wait(number)
             self._outstanding = None
             flags = self._flags.tolist()
-            divisor = float(self._store.num_workers) if self._form == "dense" else 1.0
+            divisor = self._divisor() if self._form == "dense" else 1.0
             for s, used in zip(self.slots, flags):
                 if divisor != 1:
                     s.view.div_(divisor)
                 self._give(s, used > 0)
-            if flags[-2] > 0:
+            if flags[self._odd] > 0:
                 self._spoil()
-        if flags[-1] > 0:
+        if flags[self._due] > 0:
             self._policy.average_buffers()
 
     @staticmethod

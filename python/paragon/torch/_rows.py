@@ -168,15 +168,17 @@ class RowsExchange:
         return numpy.unique(numbers[numbers > 0]) - 1
 
     def _gather(self, values: numpy.ndarray, length: int) -> numpy.ndarray:
-        """Every worker's values (whole numbers below 65,536), by rank."""
+        """Every worker's values (whole numbers below 65,536), by rank; zeros of a worker that was
+        lost on the way."""
         store = self._store
         workers, rank = store.num_workers, store.rank
-        plan, region = self._lists_of(workers, length)
-        slot = region.slot(0)[: workers * length]
+        plan, region = self._lists_of(workers, length + 1)
+        slot = region.slot(0)[: workers * (length + 1)].reshape(workers, length + 1)
         slot[:] = 0
-        slot[rank * length : (rank + 1) * length] = values
+        # A mean comes back: behind its values each worker has a 1, which says of how many.
+        slot[rank, :length], slot[rank, length] = values, 1
         store.wait(plan.exchange(answer=True))
-        return numpy.rint(slot * workers).reshape(workers, length).copy()
+        return numpy.rint(slot[:, :length] / slot[rank, length])
 
     def _lists_of(self, workers: int, length: int) -> Tuple[Plan, Region]:
         found = self._plans.get((workers, length))

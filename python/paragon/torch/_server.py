@@ -14,7 +14,6 @@ import tempfile
 import types
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
-import numpy
 import torch
 
 from paragon._store import Entry, Store
@@ -269,10 +268,7 @@ class ServerExchange(GradientExchange):
                     absent.append(s)
                 else:
                     self._copy(s, s.parameter.grad)
-        self._flags[:-2] = numpy.frombuffer(self._here, numpy.uint8)
-        self._flags[-1] = self._policy.buffers_due()
-        if self._weight != 1:
-            self._flags *= self._weight
+        self._set_flags()
         weights = {s.index: self._weight for s in self.slots}
         if absent:
             used = self._ask_flags()
@@ -305,7 +301,7 @@ class ServerExchange(GradientExchange):
         region = self._flags_region
         keys = [{"key": self._flags_key, "region": region.id, "grad": 0, "out": 0}]
         self._store.request("pushpull", keys=keys, weight=self._weight)
-        return [f > 0 for f in self._flags[:-2].tolist()]
+        return [f > 0 for f in self._flags[: self._used].tolist()]
 
     def _receive(self, number: int) -> None:
         # The weights are waited for in step().
@@ -339,7 +335,7 @@ class ServerExchange(GradientExchange):
             raise
         self._seen = [None] * len(self.slots)
         self.take_weights()
-        if self._flags[-1] > 0:
+        if self._flags[self._due] > 0:
             self._policy.average_buffers()
 
     def take_weights(self) -> None:
@@ -412,7 +408,6 @@ class ServerAttached(Attached):
         self._exchange = ServerExchange(
             self.store, self.prefix, dense, self, [group_of[id(p)] for _, p in dense], self._rates
         )
-        self._compressed = False
 
     def _rates(self) -> List[float]:
         return [float(g["lr"]) for g in self.optimizers[0].param_groups]
