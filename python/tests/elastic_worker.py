@@ -125,7 +125,7 @@ class Worker:
         batches = pt.ElasticSampler(EXAMPLES, BATCH)
         loader = DataLoader(Examples(), batch_sampler=batches, num_workers=1)
         self.say(joins=store.joining)
-        if store.joining:
+        if store.joining and "join" in self.fates:
             # Worker 0 waits for this, so that the job does not end before.
             (self.folder / "joins").open("w").close()
 

@@ -245,7 +245,7 @@ def test_a_removed_worker_ends_with_exit_code_0():
                 turns += 1
                 if turns == 2:
                     mine.leave("SIGTERM")
-    assert turns == 2 and caught.value.code == 0
+    assert turns == 2 and caught.value.code == 0 and sampler.removed
     assert issubclass(_sampler.Removed, SystemExit)
     end()
     want_each_once(job)

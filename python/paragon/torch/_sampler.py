@@ -127,6 +127,7 @@ class ElasticSampler:
         # The epoch to begin with, of a run that is resumed, and what the job has come to.
         self._first = 0
         self._turn: Optional[Turn] = None
+        self._has_left = False
         # A worker that joins has no state until another has shared it.
         self._has_state = True
         self._shared: Optional[int] = None
@@ -237,6 +238,11 @@ class ElasticSampler:
         """Steps done in all, those before this worker joined included."""
         return self._now().steps
 
+    @property
+    def removed(self) -> bool:
+        """Whether this worker was asked to leave, and has: for a program that catches Removed."""
+        return self._has_left
+
     def state_dict(self) -> dict[str, Any]:
         """What a run that goes on from a checkpoint needs to know.
 
@@ -322,6 +328,7 @@ class ElasticSampler:
         return turn
 
     def _removed(self, why: str) -> Removed:
+        self._has_left = True
         print(f"paragon: {why}; the program ends, and the job goes on", file=sys.stderr, flush=True)
         return Removed(why)
 
