@@ -349,6 +349,71 @@ func TestATurnThatPythonMissedComesAgain(t *testing.T) {
 	})
 }
 
+// A worker that is asked to leave while it waits to be a member has a turn that says so.
+func TestAJoinerThatLeavesHearsThatItWasRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Elastic: cluster.Elastic{Enabled: true}})
+		first := play(t, job.Stores(t, "dist_sync")[0])
+		if err := first.ask(t.Context(), "sampler", oneEpoch, nil); err != nil {
+			t.Fatal(err)
+		}
+		kv, err := joining.Join(t.Context(), job.JoinerConfig(1), "dist_sync")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		joiner := play(t, kv)
+		var turn turnResult
+		waited := make(chan error, 1)
+		// The first worker comes to no boundary.
+		go func() { waited <- joiner.ask(t.Context(), "sampler", oneEpoch, &turn) }()
+		synctest.Wait()
+		if _, err := leave(t.Context(), joiner.s, json.RawMessage(`{"id": 0, "reason": "SIGTERM"}`)); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-waited; err != nil || turn.Kind != turnRemoved {
+			t.Errorf("got turn %+v and error %v, want one of kind removed", turn, err)
+		}
+	})
+}
+
+// Turns go on while the scheduler is out of reach. A worker that it declares lost, and that gave it
+// up, hears that with its next turn, however often it asks.
+func TestTurnsWithoutTheScheduler(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		job := jobtest.New(t, jobtest.Config{Workers: 2, Elastic: cluster.Elastic{Enabled: true}, Lease: 5 * time.Second, Heartbeat: time.Second})
+		kv := job.Stores(t, "dist_sync")
+		a, b := play(t, kv[0]), play(t, kv[1])
+		both := func(op string, args map[string]any) error {
+			other := make(chan error, 1)
+			go func() { other <- b.ask(t.Context(), op, args, nil) }()
+			return errors.Join(a.ask(t.Context(), op, args, nil), <-other)
+		}
+		if err := both("sampler", oneEpoch); err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range []string{"worker0", "worker1"} {
+			job.Net.Refuse(from, "scheduler")
+			job.Net.Cut(from, "scheduler")
+		}
+		if err := both("turn", nil); err != nil {
+			t.Errorf("a turn while the scheduler is out of reach: %v", err)
+		}
+		job.Net.Restore("worker0", "scheduler")
+		alone := make(chan error, 1)
+		go func() { alone <- a.ask(t.Context(), "turn", nil, nil) }()
+		time.Sleep(10 * time.Second)
+		if err := <-alone; err != nil {
+			t.Errorf("the turn of the worker that is left: %v", err)
+		}
+		for range 2 {
+			if err := b.ask(t.Context(), "turn", map[string]any{"after": 2}, nil); !errors.Is(err, kvstore.ErrUnavailable) {
+				t.Errorf("the turn of the worker that lost the scheduler: got error %v, want ErrUnavailable", err)
+			}
+		}
+	})
+}
+
 // A worker that was told to end by a signal, and cannot leave alone, hears it with its next turn.
 func TestAWorkerThatCannotLeaveHearsItWithItsTurn(t *testing.T) {
 	kv, err := kvstore.Create(t.Context(), "dist_sync")
