@@ -127,7 +127,7 @@ func readFlags(args []string) (settings, error) {
 	f := flag.NewFlagSet("kv", flag.ContinueOnError)
 	work := f.String("work", "*,many/*,push/*,array/*,rows/*", "works, by name or pattern, with commas between (*,*/*: all)")
 	jobs := f.String("jobs", "1x1,2x2", "workers x servers, with commas between")
-	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between; unix and hosts-tls, too")
+	transports := f.String("transport", strings.Join(transportNames, ","), "how processes reach each other, with commas between; unix and hosts-tls, too (none: only the peers)")
 	backups := f.Bool("backups", false, "run each job of several servers with backups, too, in turns")
 	f.IntVar(&set.count, "count", 3, "how often each job is run")
 	f.Float64Var(&set.scale, "scale", 1, "multiplies the samples of each work; where that leaves fewer than three, their passes")
@@ -155,7 +155,10 @@ func readFlags(args []string) (settings, error) {
 		}
 		set.peers = append(set.peers, peers...)
 	}
-	set.works, set.transports = strings.Split(*work, ","), strings.Split(*transports, ",")
+	set.works = strings.Split(*work, ",")
+	if *transports != "" || len(set.peers) == 0 {
+		set.transports = strings.Split(*transports, ",")
+	}
 	var err error
 	if set.jobs, err = readJobs(*jobs, *backups); err != nil {
 		return set, err

@@ -35,6 +35,7 @@ var works = []work{
 	{name: "small", keys: same(64, 256), samples: 20, passes: 40},
 	{name: "many/small", keys: same(64, 256), samples: 20, passes: 40, many: true},
 	{name: "many/resnet18", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true, many: true},
+	{name: "many/keys62", keys: same(62, 256), samples: 20, passes: 50, pull: true, whole: true, many: true},
 	{name: "push/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16},
 	{name: "array/bytes=65536", keys: same(16, 16<<10), samples: 20, passes: 16, pull: true},
 	{name: "array/bytes=262144", keys: same(16, 64<<10), samples: 20, passes: 8, pull: true},
