@@ -48,8 +48,16 @@ class Attached:
         self.parameters = list(self.model.named_parameters())
         self.name, self._mode = "model", "local"
         self.state: dict[str, Any] = {}
-        self.examples: Optional[int] = None
+        self.examples = None
         self.flushed = 0
+
+    @property
+    def examples(self) -> Optional[int]:
+        return self._examples
+
+    @examples.setter
+    def examples(self, examples: Optional[int]) -> None:
+        self._examples, self._exchanged = examples, False
 
     def flush(self) -> None:
         self.flushed += 1
@@ -206,6 +214,42 @@ def test_a_process_of_the_loader_that_is_killed_is_named():
     loader = torch.utils.data.DataLoader(Killing(10), batch_sampler=sampler, num_workers=1)
     with pytest.raises((ParagonError, RuntimeError), match=r"DataLoader worker \(pid"):
         list(sampler.batches(loader))
+
+
+def test_a_loop_that_was_left_goes_on_where_its_gradients_are(monkeypatch):
+    job = elastic_fake.Job(examples=20, batch=4, epochs=2)
+    mine = job.worker()
+    mine.attached = [Attached(1)]
+    sampler = _sampler.ElasticSampler(20, 4, store=mine)
+    contributed = []
+
+    def cell(before=None, after=None):
+        """A notebook's cell, with the turn before or after whose backward Ctrl-C comes."""
+        turns = 0
+        for epoch in sampler.epochs(2):
+            for batch in sampler.batches():
+                turns += 1
+                if turns == before:
+                    raise KeyboardInterrupt
+                mine.attached[0]._exchanged = True
+                contributed.extend((epoch, i) for i in batch)
+                if turns == after:
+                    raise KeyboardInterrupt
+
+    def interrupted(*_, **__):
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    for where in ({"before": 2}, {"after": 2}, {"before": 1}, {"after": 2}):
+        with pytest.raises(KeyboardInterrupt):
+            cell(**where)
+    monkeypatch.setattr(elastic_fake.Store, "turn", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        cell()
+    monkeypatch.setattr(_attach, "attached", lambda store: store.attached)
+    cell()
+    assert sorted(contributed) == [(e, i) for e in range(2) for i in range(20)]
+    want_each_once(job)
 
 
 def test_an_epoch_that_was_not_finished_is_an_error():
@@ -368,8 +412,6 @@ def test_what_cannot_be_counted_is_refused():
     next(batches)
     with pytest.raises(ParagonError, match="within a loop over batches"):
         next(sampler.batches())
-    with pytest.raises(ParagonError, match="one loop over its epochs"):
-        next(sampler.epochs(1))
 
 
 def test_a_loader_that_changes_the_order_or_drops_batches_is_found_out():

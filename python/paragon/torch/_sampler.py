@@ -81,7 +81,8 @@ class ElasticSampler:
     A turn of the inner loop is a step, which ends when the loop asks for its next batch. Examples
     have been used when their step has ended, not when they were loaded: what a data loader has
     fetched ahead is loaded anew, perhaps by another worker, if workers come or go meanwhile. A turn
-    that is left by ``break``, or by an exception, has not used its batch, which comes again.
+    that is left by ``break``, or by an exception as Ctrl-C in a notebook, before its gradients were
+    exchanged has not used its batch, which comes again; both loops may be begun anew.
 
     The last batch of a worker's share may have one example, with which batch norm over vectors is
     an error of PyTorch's: ``continue`` skips such a step, in which this worker then has weight 0.
@@ -148,7 +149,8 @@ class ElasticSampler:
 
         ``epochs`` is how many the job has in all, ``first`` the one with which a resumed run begins
         (``load_state_dict`` sets it, too). A worker that joins begins with the epoch of the others,
-        and has their state when this yields. All workers call it once, after attach.
+        and has their state when this yields. All workers call it, after attach. A second call
+        goes on where the first one was left.
         """
         if epochs < 1:
             raise ValueError(f"ElasticSampler.epochs: got {epochs} epochs, want at least 1")
@@ -157,11 +159,11 @@ class ElasticSampler:
             raise ValueError(
                 f"ElasticSampler.epochs: the first epoch is {begin}, want 0 to {epochs}"
             )
-        turn = self._start(epochs, begin)
+        turn = self._start(epochs, begin) if self._turn is None else self._resume()
         while turn.kind != "end":
             epoch = turn.epoch
             yield epoch
-            turn = self._now()
+            turn = self._resume()
             if turn.kind == "step":
                 raise errors.ParagonError(
                     f"ElasticSampler: epoch {epoch}: {turn.left} steps were not taken; take all of "
@@ -175,12 +177,12 @@ class ElasticSampler:
         ``loader`` is a ``DataLoader`` whose ``batch_sampler`` is this sampler, with any number of
         worker processes. Without one the batches are lists of the numbers of examples.
         """
-        turn = self._next() if self._ending and not self._in_batches else self._now()
         if self._in_batches:
             raise errors.ParagonError(
                 "ElasticSampler: batches() was called within a loop over batches(); a step "
                 "has one batch"
             )
+        turn = self._resume()
         if loader is not None:
             self._check_loader(loader)
         source = _Source(self, loader)
@@ -280,10 +282,6 @@ class ElasticSampler:
         return self._turn
 
     def _start(self, epochs: int, first: int) -> Turn:
-        if self._turn is not None:
-            raise errors.ParagonError(
-                "ElasticSampler: epochs() was called before; a job has one loop over its " "epochs"
-            )
         store = self._the_store()
         self._sharer = _share.Sharer(store)
         self._has_state = not store.joining
@@ -297,8 +295,18 @@ class ElasticSampler:
         _report.begin_turns()
         return self._enter(turn)
 
+    def _resume(self) -> Turn:
+        """The turn under way, where a loop was left and begins anew."""
+        turn = self._now()
+        # A turn is over whose end was asked for, or whose gradients are in the mean.
+        over = self._ending
+        if turn.kind == "step":
+            over = over or any(a._exchanged for a in _attach.attached(self._the_store()))
+        return self._next() if over else turn
+
     def _next(self) -> Turn:
         """Ends the turn, and returns the next one."""
+        self._ending = True
         store = self._the_store()
         if self._now().kind != "step":
             return self._enter(store.turn(after=self._turn))
@@ -306,7 +314,6 @@ class ElasticSampler:
             attached.flush()
         step = _report.take_step()
         step.setdefault("data", self._seconds)
-        self._ending = True
         return self._enter(store.turn(step, after=self._turn))
 
     def _enter(self, turn: Turn) -> Turn:
