@@ -106,7 +106,7 @@ class _Member:
         self, name: str, tensor: torch.Tensor, owner: Dict[str, Any], attribute: str
     ) -> None:
         self.name = name
-        self.tensor = tensor
+        self.tensor: torch.Tensor = tensor
         self.owner = owner
         self.attribute = attribute
         self.remember()

@@ -16,7 +16,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import numpy
 import torch
 
-from paragon._store import Declaration, Entry, Store
+from paragon._store import Declaration, Entry, Region, Store
 from paragon.errors import ConflictError, ParagonError, UsageError
 
 from . import _hooks
@@ -50,7 +50,8 @@ class Slot:
         # Whether .grad can be the slot's memory itself: float32 on the CPU.
         self.direct = parameter.dtype == torch.float32 and parameter.device.type == "cpu"
         self.group: Group = None  # type: ignore[assignment]
-        self.place: Tuple[object, int] = (None, 0)
+        # The region, and the first of its slots that are this parameter's.
+        self.place: Tuple[Region, int] = None  # type: ignore[assignment]
 
 
 class Group:
@@ -213,7 +214,7 @@ class GradientExchange:
         self._make_plan()
 
     def _make_plan(self) -> None:
-        entries = []
+        entries: List[Entry] = []
         self._groups: List[Group] = []
         for places in grouped([s.parameter.numel() for s in self.slots]):
             group = Group(len(entries), [self.slots[i] for i in places])

@@ -206,7 +206,7 @@ def _first_text(store: Store, prefix: str, text: str) -> str:
     return values.astype(numpy.uint8).tobytes().decode(errors="replace")
 
 
-def _first_values(store: Store, key: str, values: Sequence[float]) -> numpy.ndarray:
+def _first_values(store: Store, key: str, values: Any) -> numpy.ndarray:
     region = store.memory([len(values)])
     region.slot(0)[: len(values)] = values
     store.init([Declaration(key, region, 0, len(values))])

@@ -133,6 +133,7 @@ class RowsExchange:
         self._request("push_rows", n + 1, weight=weight)
 
     def _request(self, op: str, n: int, **fields: object) -> None:
+        assert self._buffer is not None
         region = self._buffer.id
         self._store.request(op, key=self.key, region=region, ids=0, n=n, values=1, **fields)
 
@@ -164,7 +165,7 @@ class RowsExchange:
         pieces = [(numbers >> (16 * i) & 0xFFFF).astype(numpy.float32) for i in range(_PIECES)]
         got = self._gather(numpy.concatenate(pieces), _PIECES * room).astype(numpy.int64)
         got = got.reshape(workers, _PIECES, room)
-        numbers = sum(got[:, i] << (16 * i) for i in range(_PIECES)).ravel()
+        numbers = sum((got[:, i] << (16 * i) for i in range(1, _PIECES)), got[:, 0]).ravel()
         return numpy.unique(numbers[numbers > 0]) - 1
 
     def _gather(self, values: numpy.ndarray, length: int) -> numpy.ndarray:

@@ -210,7 +210,7 @@ class ServerExchange(GradientExchange):
         return self._store.num_workers > 1 or self._store.joining
 
     def _make_plan(self) -> None:
-        entries = []
+        entries: List[Entry] = []
         self._groups: List[Group] = []
         for number in sorted(set(self._group_of)):
             places = [i for i, g in enumerate(self._group_of) if g == number]
@@ -327,6 +327,7 @@ class ServerExchange(GradientExchange):
 
     def complete(self) -> None:
         """Wait for the new weights, and put them into the parameters."""
+        assert self._pending is not None
         number, self._pending = self._pending, None
         try:
             self._store.wait(number)
