@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -106,7 +107,7 @@ func (s *session) perform(ctx context.Context, q request, args json.RawMessage) 
 		return nil, usage("bridge: request %d: unknown op %q", q.ID, shorten(q.Op, 64))
 	}
 	result, err := op(ctx, s, args)
-	if err != nil && context.Cause(ctx) == errCancelled {
+	if err != nil && errors.Is(context.Cause(ctx), errCancelled) {
 		return nil, &classError{errCancelled, err}
 	}
 	return result, err
