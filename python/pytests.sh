@@ -14,12 +14,13 @@ absent() {
 	[ "${PARAGON_TEST_REQUIRE:-}" != all ] || code=1
 }
 
-# pytests runs tests: the Python, whether it has torch, and more arguments.
+# pytests runs tests: the Python, which programs of tests find as python3, too, and whether it has
+# torch.
 pytests() {
 	python=$1
 	export PARAGON_TEST_TORCH="$2"
 	echo "pytests: $("$python" --version), torch: $2"
-	"$python" -m pytest -q -p no:cacheprovider python/tests || code=1
+	PATH="$(dirname "$python"):$PATH" "$python" -m pytest -q -p no:cacheprovider --durations=8 python/tests || code=1
 }
 
 if make --no-print-directory pyenv; then

@@ -30,6 +30,13 @@ def run(*command, **more):
     return done.stdout
 
 
+def pip(environment, *arguments):
+    """Runs this Python's pip on another environment: it need not have one, which saves seconds."""
+    python = environment / "bin" / "python"
+    own = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    return run(*own, *arguments)
+
+
 @pytest.fixture(scope="module")
 def wheel():
     folder = os.environ.get("PARAGON_TEST_WHEELS")
@@ -43,8 +50,8 @@ def wheel():
 def installed(wheel, tmp_path_factory):
     """The bin folder of a virtual environment into which pip installed the wheel."""
     folder = tmp_path_factory.mktemp("fresh")
-    run(sys.executable, "-m", "venv", folder)
-    run(folder / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    pip(folder, "install", wheel)
     return folder / "bin"
 
 
@@ -55,9 +62,9 @@ def test_pip_installs_the_command_launch(installed):
 
 
 def test_pip_installs_numpy_alone(installed):
-    out = run(installed / "pip", "list", "--format=freeze", "--disable-pip-version-check")
+    out = pip(installed.parent, "list", "--format=freeze")
     names = {line.split("==")[0].lower() for line in out.splitlines()}
-    assert names - {"pip", "setuptools"} == {"numpy", "paragon-train"}
+    assert names == {"numpy", "paragon-train"}
 
 
 def test_version_is_that_of_the_repository(installed):
@@ -88,10 +95,9 @@ def test_a_job_runs_from_what_is_installed(installed, tmp_path):
 
 
 def test_what_was_installed_is_gone_after_uninstall(wheel, tmp_path):
-    run(sys.executable, "-m", "venv", tmp_path)
-    pip = tmp_path / "bin" / "pip"
-    run(pip, "install", "--quiet", "--no-deps", "--disable-pip-version-check", wheel)
+    run(sys.executable, "-m", "venv", "--without-pip", tmp_path)
+    pip(tmp_path, "install", "--no-deps", wheel)
     assert list(tmp_path.glob("lib/*/site-packages/paragon/bin/launch"))
-    run(pip, "uninstall", "--quiet", "--yes", "--disable-pip-version-check", "paragon-train")
+    pip(tmp_path, "uninstall", "--yes", "paragon-train")
     assert not list(tmp_path.glob("lib/*/site-packages/paragon*"))
     assert not (tmp_path / "bin" / "launch").exists()
