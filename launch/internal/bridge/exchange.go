@@ -39,10 +39,8 @@ type exchanges struct {
 	mu   sync.Mutex
 	free []*exchange
 
-	// sending is held by the goroutine that sends answers. The reader of packets never takes it:
-	// it must go on where Python does not read.
-	sending sync.Mutex
-	head    [answerBytes]byte
+	// head is that of an answer. It belongs to the goroutine that sends answers.
+	head [answerBytes]byte
 }
 
 // startExchange begins an exchange. Only the reader of packets calls it; an error is of the packet.
@@ -186,11 +184,13 @@ func (s *session) settle(x *exchange) (moved bool) {
 	return moved
 }
 
-// sendAnswers sends the answers that are due, in order.
+// sendAnswers sends the answers that are due, in order. One goroutine does, and the others go on,
+// also where Python does not read.
 func (s *session) sendAnswers() {
 	e := &s.exchanges
-	e.sending.Lock()
-	defer e.sending.Unlock()
+	if !e.tracker.mustSend() {
+		return
+	}
 	for {
 		a, ok := e.tracker.take()
 		if !ok {

@@ -12,6 +12,9 @@ import (
 // parentEvery is how often a bridge without a pidfd looks for its parent.
 const parentEvery = 100 * time.Millisecond
 
+// supported says whether this system has bridges.
+func supported() error { return nil }
+
 // watchParent calls ended when Python has ended, unless stop comes first. The socket does not tell:
 // children that Python has forked keep it open.
 func watchParent(pidfd int, ended func()) (stop func(), err error) {

@@ -9,10 +9,13 @@ import (
 	"github.com/paragon-train/paragon/kvstore"
 )
 
-// watchParent cannot be here.
-func watchParent(int, func()) (stop func(), err error) {
-	return nil, fmt.Errorf("bridge: %w: the Python client is for Linux, and this is %s", kvstore.ErrUnsupported, runtime.GOOS)
+// supported says that this system has no bridge.
+func supported() error {
+	return fmt.Errorf("bridge: %w: the Python client is for Linux, and this is %s", kvstore.ErrUnsupported, runtime.GOOS)
 }
 
-// switchStderr does nothing: the bridge ends.
+// watchParent has nothing to watch: the bridge has ended.
+func watchParent(int, func()) (stop func(), err error) { return nil, supported() }
+
+// switchStderr does nothing: the bridge has ended.
 func switchStderr(int) error { return nil }

@@ -7,10 +7,16 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 )
 
-// maxRequests is the most requests under way.
-const maxRequests = 64
+const (
+	// maxRequests is the most requests under way.
+	maxRequests = 64
+	// maxUnread is the most requests under way with the urgent ones, and those whose answers
+	// Python has not read.
+	maxUnread = 1024
+)
 
 // requests are the requests under way.
 type requests struct {
@@ -20,6 +26,9 @@ type requests struct {
 	// running counts those that are not urgent.
 	running int
 	wg      sync.WaitGroup
+
+	// unanswered counts those that were not answered.
+	unanswered atomic.Int32
 }
 
 // enter counts a request in, and gives it a context that cancel ends.
@@ -73,6 +82,9 @@ func (s *session) startRequest(args json.RawMessage) error {
 	if err := json.Unmarshal(args, &q); err != nil {
 		return fmt.Errorf("bridge: %w: a request that is no JSON object with id and op: %w", errProtocol, err)
 	}
+	if n := s.requests.unanswered.Add(1); n > maxUnread {
+		return fmt.Errorf("bridge: %w: request %d came, and %d before have no answer that was read", errProtocol, q.ID, n-1)
+	}
 	ctx, err := s.requests.enter(s.ctx, q)
 	if err != nil {
 		s.requests.wg.Go(func() { s.answer(q, nil, err) })
@@ -115,6 +127,7 @@ func (s *session) perform(ctx context.Context, q request, args json.RawMessage) 
 
 // answer answers a request. That the other end is gone is noticed by the reader.
 func (s *session) answer(q request, result any, err error) {
+	defer s.requests.unanswered.Add(-1)
 	if q.ID == 0 {
 		if err != nil {
 			s.log.Warn("a request failed for which Python awaits no answer", "op", q.Op, "error", err)

@@ -47,6 +47,9 @@ func Run(args []string, log *slog.Logger) int {
 }
 
 func run(f files, log *slog.Logger) error {
+	if err := supported(); err != nil {
+		return err
+	}
 	// Python's end ends the bridge, and Python decides what a signal means: a launcher or a
 	// cluster may send one to all processes of the job's step at once.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)

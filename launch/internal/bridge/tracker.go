@@ -11,6 +11,8 @@ const (
 	maxExchanges = 512
 	// trackerRoom is how many exchanges may lie between the oldest one under way and the newest.
 	trackerRoom = wordCount
+	// maxDue is the most answers that Python leaves unread, besides those in the socket.
+	maxDue = wordCount
 )
 
 // A tracker knows which exchanges are under way, and which answers are due. Answers come in the
@@ -26,8 +28,9 @@ type tracker struct {
 	ring [trackerRoom]tracked
 	// failure is the first error that no answer had.
 	failure *errorText
-	// due are the answers to be sent.
-	due []dueAnswer
+	// due are the answers to be sent, and sending says that a goroutine sends them.
+	due     []dueAnswer
+	sending bool
 }
 
 // tracked is what a tracker knows of one exchange.
@@ -49,6 +52,9 @@ func (t *tracker) begin(number uint64, answer bool) (full bool, err error) {
 	defer t.mu.Unlock()
 	if number != t.last+1 {
 		return false, fmt.Errorf("bridge: %w: exchange %d came behind %d", errProtocol, number, t.last)
+	}
+	if len(t.due) > maxDue {
+		return false, fmt.Errorf("bridge: %w: exchange %d came, and %d answers were not read", errProtocol, number, len(t.due))
 	}
 	if number-t.ended > trackerRoom {
 		return false, fmt.Errorf("bridge: %w: exchange %d came, and exchange %d is under way; want at most %d under way", errProtocol, number, t.ended+1, maxExchanges)
@@ -108,11 +114,23 @@ func (t *tracker) await(ctx context.Context) error {
 	}
 }
 
+// mustSend reports whether the caller is to send the answers that are due, until take has none.
+func (t *tracker) mustSend() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.sending || len(t.due) == 0 {
+		return false
+	}
+	t.sending = true
+	return true
+}
+
 // take returns the next answer to be sent.
 func (t *tracker) take() (a dueAnswer, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.due) == 0 {
+		t.sending = false
 		return a, false
 	}
 	a = t.due[0]

@@ -34,7 +34,7 @@ func TestMemoryIsFreedOnceNothingUsesIt(t *testing.T) {
 	refused("free", map[string]any{"region": -1}, "arguments")
 	refused("plan", map[string]any{"entries": []map[string]any{{"key": "key0", "region": region, "grad": 0, "out": 0}}}, "no region")
 	refused("plan", map[string]any{"entries": []any{}}, "0 entries")
-	for _, lengths := range []any{[]int{}, []int{0}, []int{-5}, []int{1 << 40}, []int{1 << 25, 1<<25 + 1}, make([]int, maxSlots+1), "all"} {
+	for _, lengths := range []any{[]int{}, []int{0}, []int{-5}, []int64{1 << 40}, []int{1 << 25, 1<<25 + 1}, make([]int, maxSlots+1), "all"} {
 		refused("memory", map[string]any{"lengths": lengths}, "")
 	}
 	var made regionResult
@@ -130,6 +130,32 @@ func TestRequestsAreBounded(t *testing.T) {
 		}
 	}
 	p.mustAsk("state", nil, nil)
+}
+
+// A Python that sends without reading is cut off before it takes much memory.
+func TestUnreadAnswersAreBounded(t *testing.T) {
+	for name, packet := range map[string]func(n int) []byte{
+		"requests": func(n int) []byte { return []byte(fmt.Sprintf(`J{"id": %d, "op": "cancel"}`, n+1)) },
+		"unknown":  func(n int) []byte { return []byte(fmt.Sprintf(`J{"id": %d, "op": "nothing"}`, n+1)) },
+		"exchanges": func(n int) []byte {
+			return exchangePacketOf(exchangePacket{flags: flagAnswer, plan: 7, number: uint64(n), count: 1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPython(t, nil).join("local")
+			for n := 1; p.session.ctx.Err() == nil; n++ {
+				if n > 100_000 {
+					t.Fatal("100,000 packets were taken")
+				}
+				if _, err := p.socket.Write(packet(n)); err != nil {
+					break
+				}
+			}
+			if err := p.end(); !errors.Is(err, errProtocol) {
+				t.Errorf("the session ended with %v, want errProtocol", err)
+			}
+		})
+	}
 }
 
 // The text of the lowest rank comes to all; one that is longer than a slot is an error that says how
