@@ -10,10 +10,11 @@ import os
 
 import pytest
 
-NUMPY_ALONE = ("test_core", "test_reference", "test_sparse", "test_wheel")
+NUMPY_ALONE = ("test_core", "test_files", "test_reference", "test_sparse", "test_wheel")
 # ALSO has what some files need besides torch. Where it is missing the report's head says so:
 # only make pyenv-latest installs it.
 ALSO = {
+    "test_torch_safetensors": ("safetensors",),
     "test_torch_safetensors": ("safetensors",),
     "test_transformers": ("transformers", "accelerate"),
 }
