@@ -107,6 +107,7 @@ class Bridge:
                 )
             except OSError as e:
                 self._socket.close()
+                os.close(self._log)
                 raise BridgeError(f"paragon: the bridge did not start: {binary}: {e}") from e
         finally:
             theirs.close()
@@ -205,7 +206,8 @@ class Bridge:
         started, speak = None, _SILENT_SECONDS
         while self._broken is None:
             try:
-                sent.extend(zip(map(self._socket.send, (packet,), (flags | _NO_SIGNAL,)), (number,)))
+                bytes_sent = map(self._socket.send, (packet,), (flags | _NO_SIGNAL,))
+                sent.extend(zip(bytes_sent, (number,)))
                 return
             except BlockingIOError:
                 if flags & _NOW:

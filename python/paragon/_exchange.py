@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 WORDS = 1024
 """The number of completion words: exchange n has word n mod WORDS."""
 
-MAX_UNDER_WAY = 512
-"""The most exchanges under way at a time; a further one waits."""
+MAX_UNDER_WAY = 500
+"""The most exchanges under way at a time; a further one waits.
+
+The bridge's own limit is 512: there is always room for one that asks when the others have ended."""
 
 _PACKET = struct.Struct("<cB2xIQIIfId8x")
 _ANSWER, _PUSH_ONLY = 1, 2
@@ -72,7 +74,7 @@ class Plan:
         the slot is already multiplied by the weight. ``answer`` says that ``wait`` for this
         exchange will be called, as for the last one of a step: it saves a trip. With ``push_only``
         no new values come back. ``factor`` multiplies the learning rate of the servers' optimizer
-        in this round alone, the same on every worker; 0 is 1. More than 512 exchanges under way are
+        in this round alone, the same on every worker; 0 is 1. More than 500 exchanges under way are
         waited for."""
         if count is None:
             count = self._size - first
@@ -84,7 +86,7 @@ class Plan:
         return self._exchanges.start(self.id, flags, first, count, weight, examples, factor)
 
     def drop(self) -> None:
-        """Forgets the plan, so that its regions can be freed. None of its exchanges is under way."""
+        """Forgets the plan, so that its regions can be freed. All its exchanges have ended."""
         self._exchanges.bridge.request("drop_plan", {"plan": self.id})
 
 
@@ -126,16 +128,27 @@ class Exchanges:
         examples: int,
         factor: float = 0.0,
     ) -> int:
-        bridge = self.bridge
-        bridge.check_process()
+        self.bridge.check_process()
         while self.last - self._ended >= MAX_UNDER_WAY:
             self._await(self.last - MAX_UNDER_WAY + 1)
-        with bridge.lock:
+        return self._send(plan, flags, first, count, weight, examples, factor)
+
+    def _send(
+        self,
+        plan: int,
+        flags: int,
+        first: int,
+        count: int,
+        weight: float,
+        examples: int,
+        factor: float,
+    ) -> int:
+        with self.bridge.lock:
             number = self.last + 1
             _PACKET.pack_into(
                 self._packet, 0, b"X", flags, plan, number, first, count, weight, examples, factor
             )
-            bridge.send_numbered(self._packet, number, self._sent)
+            self.bridge.send_numbered(self._packet, number, self._sent)
             if flags & _ANSWER:
                 self._answered = number
                 self._unread += 1
@@ -184,12 +197,14 @@ class Exchanges:
                 continue
             if self._answered < number or self._unread == 0:
                 # An exchange of nothing, behind all others, is answered when they have ended.
-                self.start(0, _ANSWER, 0, 0, 0.0, 0)
+                self._send(0, _ANSWER, 0, 0, 0.0, 0, 0.0)
             self.bridge.wait_until(lambda: self._is_ready(number), f"exchange {number}")
         self._tidy()
 
     def _is_over(self, number: int) -> bool:
-        return self._ended >= number and not any(n <= number for n in self._unexplained)
+        if self._ended < number:
+            return False
+        return not self._unexplained or min(self._unexplained) > number
 
     def _is_ready(self, number: int) -> bool:
         return bool(self._advance()) or self._is_over(number)

@@ -31,9 +31,10 @@ def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
     """Joins the job of ``launch``, and returns the store; a second call returns the same one.
 
     Without a job in the environment this process is a job of one worker. ``store`` is "dist_sync"
-    or "dist_async" (also "local" and "device", which are of one process). ``timeout`` is in seconds:
-    a call that waits longer for others is an UnavailableError; ``math.inf`` waits for ever. The store is closed at the end of
-    the program; an exception that ends the program fails the job, with its text."""
+    or "dist_async" (also "local" and "device", which are of one process). ``timeout`` is in
+    seconds: a call that waits longer for others is an UnavailableError; ``math.inf`` waits for
+    ever. The store is closed at the end of the program; an exception that ends the program fails the job,
+    with its text."""
     from ._store import Store
 
     global _current

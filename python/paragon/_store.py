@@ -458,7 +458,8 @@ class Store:
 
         It takes at most 5.5 s. A second call does nothing; nor does a call in a forked child."""
         text = str(cause)[:4096]
-        fields: Dict[str, Any] = {"class": type(cause).__name__, "text": text, "last": _where(cause)}
+        fields: Dict[str, Any] = {"class": type(cause).__name__, "text": text}
+        fields["last"] = _where(cause)
         # Starting a job again whose failure is final would end in the same failure.
         fields["final"] = isinstance(cause, ParagonError) and cause.final
         try:

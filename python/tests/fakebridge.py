@@ -76,6 +76,7 @@ class Bridge:
         self.widths: Dict[str, int] = {}
         self.plans: Dict[int, List[Dict[str, Any]]] = {}
         self.optimizer: Dict[str, Any] = {}
+        self.queue: List[bytes] = []
         self.planned = 0
         self.report: Dict[str, Any] = {}
         self.exchanges = 0
@@ -290,6 +291,15 @@ class Bridge:
         print(f"abort: {m['class']}: {m['text']}: {m['last']}", file=sys.stderr, flush=True)
 
     def exchange(self, packet: bytes) -> None:
+        """Makes an exchange; with the fault "queue" when one with an answer comes."""
+        self.queue.append(packet)
+        if "queue" in FAULTS and not packet[1] & 1:
+            return
+        queue, self.queue = self.queue, []
+        for packet in queue:
+            self.make(packet)
+
+    def make(self, packet: bytes) -> None:
         _, flags, plan, number, first, count, weight, examples = EXCHANGE.unpack(packet)
         assert number == self.exchanges + 1, (number, self.exchanges)
         self.exchanges = number

@@ -419,6 +419,7 @@ for batch in elastic.batches(store, 100000, 1):
     store.pushpull("w", np.ones(2, F))
 """
     p = job(tmp_path, KV + code, "-n", "2", status=1)
-    said = [line for line in p.err.splitlines() if "worker 1  | " in line and "SIGTERM ends this program" in line]
+    worker = [line for line in p.err.splitlines() if "worker 1  | " in line]
+    said = [line for line in worker if "SIGTERM ends this program" in line]
     assert "it was not started with --elastic-training-enabled" in said[0]
     assert not [line for line in p.err.splitlines() if "worker 1  | Traceback" in line]

@@ -66,7 +66,8 @@ def test_a_bridge_that_ends_in_join_says_how(tmp_path: Path) -> None:
 
 def test_another_protocol_names_both_and_the_cure(tmp_path: Path) -> None:
     p = run(tmp_path, JOIN, fake="protocol=9,release=2.5.0", status=1)
-    assert f"ProtocolError: paragon: this package (release {__version__}) speaks protocol 1" in p.err
+    ours = f"ProtocolError: paragon: this package (release {__version__}) speaks protocol 1"
+    assert ours in p.err
     assert "(release 2.5.0) protocol 9; install both from one release" in p.err
     assert "pip install paragon-train==2.5.0" in p.err
 
@@ -506,6 +507,6 @@ interpreters.run_string(interpreters.create(), text)
 
 
 def test_in_a_notebook_an_exception_ends_nothing(tmp_path: Path) -> None:
-    code = "import sys\nsys.ps1 = '>>> '\n" + JOIN + "sys.excepthook(ValueError, ValueError('x'), None)\n"
-    p = run(tmp_path, code + "store.barrier()")
+    code = "sys.excepthook(ValueError, ValueError('x'), None)\nstore.barrier()"
+    p = run(tmp_path, "import sys\nsys.ps1 = '>>> '\n" + JOIN + code)
     assert "ValueError: x" in p.err and "abort" not in p.err

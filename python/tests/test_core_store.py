@@ -133,6 +133,18 @@ def test_more_exchanges_than_words_with_and_without_answers(make: Any) -> None:
         s.wait(n + 100)
 
 
+def test_exchanges_wait_for_room(make: Any) -> None:
+    # Nothing ends before somebody asks whether it has.
+    s = make("queue")
+    region, plan = keyed(s, 1)
+    for i in range(3 * _exchange.MAX_UNDER_WAY):
+        region.slot(0)[:] = i
+        n = plan.exchange()
+        assert n - s._exchanges._ended <= _exchange.MAX_UNDER_WAY + 1
+    assert not s.done(n)
+    s.wait(n)
+
+
 def test_answers_that_nobody_waits_for_do_not_fill_the_socket(make: Any) -> None:
     s = make()
     _, plan = keyed(s, 1)
