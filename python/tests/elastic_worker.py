@@ -121,7 +121,9 @@ class Worker:
         optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10, 0.9)
         counters = {"steps": 0}
-        pt.attach(model, optimizer, store, state={"schedule": schedule, "counters": counters})
+        mode = self.fates.get("mode", "local")
+        kept = {"schedule": schedule, "counters": counters}
+        pt.attach(model, optimizer, store, state=kept, optimizer=mode)
         batches = pt.ElasticSampler(EXAMPLES, BATCH)
         loader = DataLoader(Examples(), batch_sampler=batches, num_workers=1)
         self.say(joins=store.joining)
@@ -130,7 +132,9 @@ class Worker:
             (self.folder / "joins").open("w").close()
 
         def state():
-            parts = [optimizer.state_dict(), schedule.state_dict(), counters]
+            # The servers' optimizer has its state there, and each state_dict() fetches it.
+            own = optimizer.state_dict() if mode == "local" else optimizer.param_groups[0]["lr"]
+            parts = [own, schedule.state_dict(), counters]
             return digest([*parts, dict(model.named_parameters())])
 
         try:

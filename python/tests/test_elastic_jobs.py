@@ -130,6 +130,20 @@ def test_each_example_once_with_a_join_and_three_kills(tmp_path):
     assert "BridgeError" in job.log
 
 
+def test_a_join_and_a_kill_with_the_servers_optimizer(tmp_path):
+    def on_line(job: Job, line: dict[str, Any]) -> None:
+        if "waits" in line:
+            ctl(job, "scale", "3")
+
+    fates = {"mode": "server", "join": 10, "1": "killed after backward in step 60"}
+    job = Job(tmp_path, fates, ["-n", "2"]).run(on_line)
+    assert job.code == 0, job.log
+    job.want_same_state()
+    assert job.of(2, "joins") == [True] and {0, 2} <= set(job.states(job.of(2, "step")[0]))
+    assert [m["fate"] for m in job.lines if "fate" in m] == [fates["1"]]
+    assert job.of(0, "end") == job.of(2, "end") != []
+
+
 def test_a_server_a_loader_and_a_worker_that_is_told_to_end(tmp_path):
     def on_line(job: Job, line: dict[str, Any]) -> None:
         if line["worker"] == 0 and line.get("step") == 20 and "used" in line:

@@ -11,10 +11,10 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from paragon.torch import _state  # noqa: E402
+from paragon.torch import _share, _state  # noqa: E402
 
 
-def through_text(value):
+def through_text(value, own=None):
     """The value as another process gets it."""
     tensors: list = []
     text = json.dumps(_state.flatten(value, tensors, "state"))
@@ -24,7 +24,7 @@ def through_text(value):
         assert v.dtype == numpy.float32
         assert len(v) == _state.length(t.numel() * t.element_size(), raw)
     got = [_state.tensor_of(v, *kind) for v, kind in zip(values, kinds)]
-    return _state.restore(json.loads(text), got)
+    return _state.restore(json.loads(text), got, own)
 
 
 def same(a, b):
@@ -157,3 +157,55 @@ def test_quantized_tensors_are_refused():
     value = torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.quint8)
     with pytest.raises(_state.UnknownType, match="quantized"):
         _state.flatten(value, [], "state")
+
+
+rates = torch.optim.lr_scheduler
+SCHEDULES = {
+    "StepLR": lambda o: rates.StepLR(o, 2, 0.5),
+    "MultiStepLR": lambda o: rates.MultiStepLR(o, [2, 4]),
+    "LambdaLR": lambda o: rates.LambdaLR(o, lambda step: 0.9**step),
+    "OneCycleLR": lambda o: rates.OneCycleLR(o, 0.1, total_steps=20),
+    "CosineAnnealingWarmRestarts": lambda o: rates.CosineAnnealingWarmRestarts(o, 4),
+    "SequentialLR": lambda o: rates.SequentialLR(
+        o, [rates.ConstantLR(o, 0.1, 2), rates.ExponentialLR(o, 0.9)], [2]
+    ),
+    "ReduceLROnPlateau": lambda o: rates.ReduceLROnPlateau(o, patience=1),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("make", SCHEDULES.values(), ids=SCHEDULES)
+def test_schedules_go_on_where_they_were(make):
+    def step(optimizer, schedule):
+        optimizer.step()
+        schedule.step(*([1.0] if isinstance(schedule, rates.ReduceLROnPlateau) else []))
+        return optimizer.param_groups[0]["lr"]
+
+    def started():
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.5, momentum=0.9)
+        return optimizer, make(optimizer)
+
+    theirs, ours = started(), started()
+    for _ in range(3):
+        step(*theirs)
+    items = [
+        (_share.OptimizerItem("optimizer", o), _share.ObjectItem("schedule", s))
+        for o, s in (theirs, ours)
+    ]
+    for given, taken in zip(*items):
+        taken.write(through_text(given.read(), taken.read()))
+    assert [step(*ours) for _ in range(6)] == [step(*theirs) for _ in range(6)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("enabled", [False, True])
+def test_scalers_have_one_scale(enabled):
+    # torch 1.13 has a scaler for CUDA alone, which is off here. One that is off has no state.
+    kind = getattr(torch.amp, "GradScaler", lambda _, enabled: torch.cuda.amp.GradScaler())
+    theirs, ours = (kind("cpu", enabled=enabled) for _ in range(2))
+    if theirs.is_enabled():
+        theirs.scale(torch.ones(1))
+        theirs.update(new_scale=512.0)
+    given, taken = _share.ObjectItem("scaler", theirs), _share.ObjectItem("scaler", ours)
+    taken.write(through_text(given.read(), taken.read()))
+    assert ours.state_dict() == theirs.state_dict()
