@@ -45,7 +45,7 @@ __all__ = ["Callback", "attach", "distribute"]
 class _Accelerated(Attached):
     """An attached model that exchanges gradients when accelerate says that a step follows."""
 
-    def local(self) -> bool:
+    def _local(self) -> bool:
         """Whether this backward only accumulates."""
         return self._muted > 0 or not GradientState().sync_gradients
 

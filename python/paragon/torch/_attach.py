@@ -324,28 +324,30 @@ class Attached(Policy):
 
     def average_buffers(self) -> None:
         """Average buffers of float types over all workers. Every worker calls it."""
-        weight, _ = self.weight()
+        weight, _ = self._weight_of()
         self._buffers.average(weight)
 
-    def prepare_save(self) -> None:
+    def _prepare_save(self) -> None:
         """Make this worker's state the job's, for a file. Every worker calls it."""
         self._buffers.average()
 
     def loaded(self) -> None:
-        """Parameters and state have been read from a file, the same on every worker."""
+        """Say that the parameters have been set by other means than training, such as
+        ``model.load_state_dict``, to the same values on every worker. With the servers' optimizer
+        every worker calls it, and rank 0's values go to the servers; else it does nothing."""
 
     # ------------------------------------------------------------------ what the exchange asks
 
-    def local(self) -> bool:
+    def _local(self) -> bool:
         return self._muted > 0 or self._passed + 1 < self._passes
 
-    def weight(self) -> Tuple[float, int]:
+    def _weight_of(self) -> Tuple[float, int]:
         if self._examples is None:
             return 1.0, 0
         examples = self._examples + self._carried
         return float(examples), examples
 
-    def refusal(self) -> Optional[ParagonError]:
+    def _refusal(self) -> Optional[ParagonError]:
         if self._examples is None or not self._exchanged:
             return None
         return ConflictError(
@@ -354,7 +356,7 @@ class Attached(Policy):
             "attach backward_passes_per_step"
         )
 
-    def passed(self, exchanged: bool) -> None:
+    def _end_pass(self, exchanged: bool) -> None:
         if not exchanged:
             self._unsent = True
             if not self._muted:
@@ -365,7 +367,7 @@ class Attached(Policy):
         if not self._compiled_logged:
             self._log_compiled()
 
-    def buffers_due(self) -> bool:
+    def _buffers_due(self) -> bool:
         return self._buffers.due()
 
     def _log_compiled(self) -> None:

@@ -89,23 +89,23 @@ def grouped(sizes: Sequence[int]) -> List[List[int]]:
 class Policy:
     """What the owner of an exchange decides for each pass."""
 
-    def local(self) -> bool:
+    def _local(self) -> bool:
         """Whether this pass only accumulates."""
         raise NotImplementedError
 
-    def weight(self) -> Tuple[float, int]:
+    def _weight_of(self) -> Tuple[float, int]:
         """The weight of this pass's gradients in the mean, and the examples that it uses up."""
         raise NotImplementedError
 
-    def refusal(self) -> Optional[ParagonError]:
+    def _refusal(self) -> Optional[ParagonError]:
         """Why no pass may be exchanged now; None if one may."""
         raise NotImplementedError
 
-    def passed(self, exchanged: bool) -> None:
+    def _end_pass(self, exchanged: bool) -> None:
         """A pass has ended."""
         raise NotImplementedError
 
-    def buffers_due(self) -> bool:
+    def _buffers_due(self) -> bool:
         """Whether this worker wants the buffers averaged after this pass."""
         raise NotImplementedError
 
@@ -293,15 +293,15 @@ class GradientExchange:
     def _begin(self) -> None:
         failure, self._failure = self._failure, None
         self._open, self._queued, self._task, self._sent_any = True, False, None, False
-        self._local = self._policy.local()
+        self._local = self._policy._local()
         if self._local:
             return
         self._here[:] = bytes(len(self._here))
         for g in self._groups:
             g.missing, g.sent = len(g.slots), False
         self._flags[self._used :] = 0
-        self._weight, self._examples = self._policy.weight()
-        self._failure = failure or self._policy.refusal()
+        self._weight, self._examples = self._policy._weight_of()
+        self._failure = failure or self._policy._refusal()
         if self._failure is None and self._outstanding is not None:
             # A Ctrl-C came out of the wait for the pass before, which still uses the slots.
             number, self._outstanding = self._outstanding, None
@@ -388,7 +388,7 @@ class GradientExchange:
             raise failure
         if not local:
             self._receive(number)
-        self._policy.passed(not local)
+        self._policy._end_pass(not local)
 
     def now(self) -> None:
         """Exchange what is in every .grad, outside of a backward."""
@@ -403,7 +403,7 @@ class GradientExchange:
                 raise failure
             number = self._send_rest()
         self._receive(number)
-        self._policy.passed(True)
+        self._policy._end_pass(True)
 
     def contribute_nothing(self) -> None:
         """Take part in the round of every key with weight 0, and leave each .grad as it is."""
@@ -459,7 +459,7 @@ class GradientExchange:
     def _set_flags(self) -> None:
         """Say which parameters had a gradient, and the rest, times the weight."""
         self._flags[: self._used] = numpy.frombuffer(self._here, numpy.uint8)
-        self._flags[self._due] = self._policy.buffers_due()
+        self._flags[self._due] = self._policy._buffers_due()
         if self._weight != 1:
             self._flags *= self._weight
         if self._form == "dense" and self._weight > 0:

@@ -69,12 +69,12 @@ class Combined(_attach.Attached):
 
         return arrived
 
-    def passed(self, exchanged: bool) -> None:
+    def _end_pass(self, exchanged: bool) -> None:
         """Ends a pass: makes sums of means, and gradients sparse that were so."""
         if exchanged:
             with torch.no_grad():
                 self._finish()
-        super().passed(exchanged)
+        super()._end_pass(exchanged)
 
     def _finish(self) -> None:
         factor = self.store.num_workers if self._total else 1
