@@ -207,6 +207,7 @@ class Store:
         self.attached: list[Any] = []
         # What was reported with each turn.
         self.steps: list[Any] = []
+        self.closed = False
         self.type, self.alone, self.timeout = "dist_sync", False, TIMEOUT
 
     rank = property(lambda self: self._rank)
@@ -266,6 +267,10 @@ class Store:
     def init(self, declarations: list[Any]) -> None:
         for d in declarations:
             self.job.values.setdefault(d.key, d.region.slot(d.slot).copy())
+
+    def pull(self, keys: list[Any]) -> None:
+        for key, region, slot in keys:
+            region.slot(slot)[:] = self.job.values[key]
 
     def plan(self, entries: list[Any]) -> "Plan":
         return Plan(self, entries)

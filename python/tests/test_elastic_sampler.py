@@ -71,6 +71,7 @@ class Attached:
 def registry(monkeypatch):
     monkeypatch.setattr(_attach, "attached", lambda store: store.attached)
     monkeypatch.setattr(_report, "_turns", False)
+    monkeypatch.setattr(_sampler.atexit, "register", lambda *_: None)
 
 
 def run_others(
@@ -555,6 +556,43 @@ def test_if_all_with_the_state_are_lost_the_joiner_says_so(monkeypatch):
     run_others(job, [first])()
     assert ended.wait(TIMEOUT)
     assert "all workers that had the optimizer's state were lost" in caught[0]
+
+
+def test_workers_that_divide_other_examples_are_told():
+    job = elastic_fake.Job(examples=60, batch=4, epochs=1)
+    first, second = job.worker(), job.worker()
+    begun = threading.Event()
+    init = first.init
+    first.init = lambda keys: (init(keys), begun.set() if "text" in keys[0].key else None)
+    end = run_others(job, [first])
+    assert begun.wait(TIMEOUT)
+    sampler = _sampler.ElasticSampler(60, 5, 2, shuffle=False, store=second)
+    with pytest.raises(ParagonError) as caught:
+        next(sampler.epochs(1))
+    theirs = "60 examples in batches of 4, 1 epochs, seed 1, shuffled"
+    ours = "60 examples in batches of 5, 1 epochs, seed 2, sequential"
+    assert f"this worker has {ours}, and worker 0 has {theirs}; give all" in str(caught.value)
+    job.kill(second)
+    end()
+    want_each_once(job)
+
+
+def test_a_worker_that_ends_early_says_what_is_not_used(capfd):
+    job = elastic_fake.Job(examples=60, batch=4, epochs=1)
+    mine, other = job.worker(), job.worker()
+    end = run_others(job, [other])
+    sampler = _sampler.ElasticSampler(60, 4, store=mine)
+    for _ in sampler.epochs(1):
+        for _ in sampler.batches():
+            if sampler.step == 3:
+                break
+        break
+    sampler._say_left(os.getpid() + 1)
+    assert capfd.readouterr().err == ""
+    sampler._say_left(os.getpid())
+    assert "ends in epoch 0 with 5 steps left; if others go on, nobody" in capfd.readouterr().err
+    job.kill(mine)
+    end()
 
 
 def test_another_model_on_the_joiner_is_an_error_that_names_both():

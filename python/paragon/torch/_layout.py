@@ -180,7 +180,7 @@ def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
     # A job that begins with one worker tells those who join later.
     if store.alone:
         return
-    theirs = _first_text(store, prefix, "\n".join(lines)).split("\n")
+    theirs = first_text(store, prefix, "\n".join(lines)).split("\n")
     found = first_difference(lines, theirs)
     text = ""
     if found is not None:
@@ -194,7 +194,7 @@ def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
         raise ConflictError(text)
 
 
-def _first_text(store: Store, prefix: str, text: str) -> str:
+def first_text(store: Store, prefix: str, text: str) -> str:
     """Rank 0's text, or in a running job the text that it began with."""
     data = text.encode()
     length = _first_values(store, f"paragon/layout/{prefix}bytes", [len(data)])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
 import multiprocessing.connection
+import os
 import sys
 import time
 from typing import Any, Iterator, Optional, Sized, Union
@@ -15,7 +17,7 @@ import paragon
 from paragon import errors
 from paragon._store import Store, Turn
 
-from . import _attach, _collectives, _report, _share
+from . import _attach, _collectives, _layout, _report, _share
 
 # So many batches are asked of the bridge at once.
 _AHEAD = 64
@@ -285,6 +287,8 @@ class ElasticSampler:
         store = self._the_store()
         self._sharer = _share.Sharer(store)
         self._has_state = not store.joining
+        self._agree(store, epochs)
+        atexit.register(self._say_left, os.getpid())
         try:
             turn = store.sampler(
                 self._length, self._batch, epochs, self._seed, first=first, order=self._order
@@ -294,6 +298,37 @@ class ElasticSampler:
             raise self._removed(str(err)) from err
         _report.begin_turns()
         return self._enter(turn)
+
+    def _agree(self, store: Store, epochs: int) -> None:
+        """An error if worker 0 divides other examples; one that joins compares with the job's."""
+        if store.alone:
+            return
+        own = (
+            f"{self._length} examples in batches of {self._batch}, {epochs} epochs, seed "
+            f"{self._seed}, {self._order or 'shuffled'}"
+        )
+        theirs = _layout.first_text(store, "sampler/", own)
+        if theirs != own:
+            raise errors.ConflictError(
+                f"ElasticSampler: this worker has {own}, and worker 0 has {theirs}; give all workers "
+                "the same",
+                worker=None if store.joining else store.rank,
+            )
+
+    def _say_left(self, process: int) -> None:
+        """At the end of the process: a line if it has examples that nobody will use."""
+        turn = self._turn
+        store = self._the_store()
+        if turn is None or turn.kind != "step" or self._has_left or os.getpid() != process:
+            return
+        if store.closed or store.num_workers == 1 or getattr(sys, "last_value", None) is not None:
+            return
+        print(
+            f"paragon: worker {store.rank} ends in epoch {turn.epoch} with {turn.left} steps left; if "
+            "others go on, nobody uses the rest of its examples of this epoch",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _resume(self) -> Turn:
         """The turn under way, where a loop was left and begins anew."""
