@@ -325,6 +325,42 @@ print(region.slot(1)[0])
     assert p.out == "interrupted False\n4.0\n"
 
 
+def test_exceptions_of_signal_handlers_lose_nothing(tmp_path: Path) -> None:
+    code = """
+import random
+class Alarm(Exception):
+    pass
+def alarm(number, frame):
+    raise Alarm
+region = store.memory([8, 8])
+store.init([paragon.Declaration("k", region, 0, 8)])
+plan = store.plan([paragon.Entry("k", region, 0, 1)])
+signal.signal(signal.SIGALRM, alarm)
+seed = int.from_bytes(os.urandom(4), "little")
+print("seed", seed)
+random.seed(seed)
+for i in range(1, 1500):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(20e-6, 400e-6))
+        region.slot(0)[:] = i
+        store.wait(plan.exchange(answer=random.random() < 0.5))
+        store.state()
+        while True:
+            time.sleep(1e-4)
+    except Alarm:
+        pass
+    # What the alarm came into is still under way, and what follows is right.
+    store.wait(store._exchanges.last)
+    region.slot(0)[:] = -i
+    store.wait(plan.exchange(answer=True))
+    assert region.slot(1)[7] == -i
+    store.state()
+print("descriptors", len(os.listdir("/proc/self/fd")) < 20)
+"""
+    p = run(tmp_path, JOIN + code)
+    assert p.out.endswith("descriptors True\n")
+
+
 def test_ctrl_c_twice_ends(tmp_path: Path) -> None:
     code = """
 def interrupt():
