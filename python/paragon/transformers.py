@@ -125,6 +125,8 @@ class Callback(transformers.TrainerCallback):
         self.attached: Optional[Attached] = None
         self.sampler: Any = None
         self._trainer = trainer
+        # The steps of the epoch so far.
+        self._steps = 0
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Makes gradients the mean over all workers, once in the life of the Trainer."""
@@ -152,8 +154,25 @@ class Callback(transformers.TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Says which part of the epoch is over."""
+        self._steps += 1
         if self.elastic:
             state.epoch = self.sampler.epoch + (self.sampler.step + 1) / len(self.sampler)
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Counts the steps of an epoch."""
+        self._steps = 0
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Ends training behind the last epoch of the job, of which a worker that joined had fewer.
+
+        A worker that joins at the end of an epoch has it without a step, where the Trainer would
+        end training."""
+        if not self.elastic:
+            return
+        if self.sampler.epoch + 1 >= _epochs(args):
+            control.should_training_stop = True
+        elif self._steps == 0:
+            control.should_training_stop = False
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Waits until worker 0 has written a checkpoint, which the others may read."""
@@ -173,8 +192,9 @@ def distribute(
         store: by default the one of this process.
         elastic: examples are handed out by paragon.torch.ElasticSampler: each is used exactly once
             an epoch while workers join, leave and are killed. It needs
-            ``gradient_accumulation_steps=1``. Without it the workers stay those of the start, and
-            the last examples of an epoch are repeated so that all have as many.
+            ``gradient_accumulation_steps=1``, and trains for whole epochs. Without it the workers
+            stay those of the start, and the last examples of an epoch are repeated so that all
+            have as many.
     """
     store = store or init()
     _check(trainer, store, elastic)
@@ -244,11 +264,16 @@ def _loader(callback: Callback, made: DataLoader) -> Any:
         if callback.sampler is None:
             callback.sampler = ElasticSampler(dataset, args.train_batch_size, seed, store=store)
         inner = DataLoader(dataset, batch_sampler=callback.sampler, **options)
-        return _ElasticLoader(callback.sampler, inner, math.ceil(args.num_train_epochs))
+        return _ElasticLoader(callback.sampler, inner, _epochs(args))
     callback.sampler = DistributedSampler(dataset, store.num_workers, store.rank, seed=seed)
     drop_last = args.dataloader_drop_last
     batches = _Batches(callback.sampler, args.train_batch_size, drop_last)
     return _FixedLoader(dataset, batch_sampler=batches, **options)
+
+
+def _epochs(args: transformers.TrainingArguments) -> int:
+    """The number of epochs of an elastic job, which max_steps may end before."""
+    return 1 << 20 if args.max_steps > 0 else max(1, math.ceil(args.num_train_epochs))
 
 
 class _Batches(BatchSampler):
@@ -273,7 +298,7 @@ class _ElasticLoader:
     def __init__(self, sampler: ElasticSampler, loader: DataLoader, epochs: int) -> None:
         self.dataset = loader.dataset
         self._sampler, self._loader = sampler, loader
-        self._epochs = sampler.epochs(max(1, epochs))
+        self._epochs = sampler.epochs(epochs)
         # The Trainer takes at most as many batches of an epoch as it had been told at the start.
         # One worker alone has the most, and each change of workers may cut one more short.
         self._most = -(-len(loader.dataset) // loader.batch_sampler._batch) + 1024

@@ -69,6 +69,18 @@ CALLS = """
     assert hvd.allgather_object("x" * rank) == ["x" * r for r in workers]
     hvd.barrier()
 
+    # A forked data loader may ask for the rank.
+    class Ranks(torch.utils.data.Dataset):
+        def __len__(self):
+            return 1
+
+        def __getitem__(self, i):
+            return hvd.rank(), os.getpid()
+
+    loader = torch.utils.data.DataLoader(Ranks(), num_workers=1, multiprocessing_context="fork")
+    (from_child,) = loader
+    assert from_child[0].item() == rank and from_child[1].item() != os.getpid()
+
     # Gradients flow.
     leaf = torch.tensor([1.0, 2.0], requires_grad=True)
     (hvd.allreduce(leaf, name="leaf", op=hvd.Sum) * (rank + 1)).sum().backward()
@@ -233,7 +245,9 @@ def test_workers_join_and_are_killed(tmp_path: Path) -> None:
     try:
         await_events(tmp_path, job, r"begin (\d+) 1 of 2 at 0")
         scale = [REAL, "ctl", "scale", "--wait", "3"]
-        subprocess.run(scale, cwd=tmp_path, env=env, check=True, timeout=SECONDS, capture_output=True)
+        subprocess.run(
+            scale, cwd=tmp_path, env=env, check=True, timeout=SECONDS, capture_output=True
+        )
         await_events(tmp_path, job, r"begin \d+ 0 of 3 at (?!0\n)")
         newcomer = await_events(tmp_path, job, r"begin \d+ 2 of 3 at (?!0\n)")
         assert newcomer

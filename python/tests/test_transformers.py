@@ -81,6 +81,15 @@ FIXED = (
         assert os.path.exists("out/checkpoint-3/model.safetensors")
     store.barrier()
 
+    # A run that goes on from a checkpoint ends where the other one did.
+    options.update(save_strategy="no")
+    again = trainer(
+        model(5), data, "again", per_device_train_batch_size=8, gradient_accumulation_steps=2,
+        **options
+    )
+    paragon.transformers.distribute(again, store).train(resume_from_checkpoint="out/checkpoint-1")
+    assert torch.allclose(weights(again.model), mine, atol=1e-7)
+
     # accelerate: accumulation, clipping and the scheduler.
     accelerator = Accelerator(cpu=True, gradient_accumulation_steps=2)
     net = model(0)

@@ -14,10 +14,10 @@
 
 The job is started by ``launch --elastic-training-enabled``; ``launch ctl add`` and ``remove``
 change its workers. Members change in ``commit()`` and ``check_host_updates()`` alone, which all
-workers call equally often. If a worker is lost the others' steps stand: nothing is restored, and
-the next commit says that members have changed. Batches of the lost worker that were not used are
-counted as used by :class:`ElasticSampler`, as in Horovod; :class:`paragon.torch.ElasticSampler`
-uses every example exactly once.
+workers call equally often. If a worker is lost the others keep their steps, and the next commit
+says that members have changed; only where ``allreduce`` or another call lacked its part all go
+back to the last commit. Examples of the lost worker that were not used are counted as used by
+:class:`ElasticSampler`, as in Horovod; :class:`paragon.torch.ElasticSampler` uses each once.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sized
 import torch
 
 from ..torch._compat import job as _job
+from ..torch._stream import WorkerMissing
 from . import _basics
 from ._basics import HorovodInternalError, HostsUpdatedInterrupt, current
 from ._functions import broadcast_object, broadcast_optimizer_state, broadcast_parameters
@@ -246,11 +247,10 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(func)
     def wrapper(state: TorchState, *args: Any, **kwargs: Any) -> Any:
-        job = current()
         try:
             with _basics.job_errors():
-                job.begin_steps()
-            return _again_and_again(func, state, args, kwargs)
+                current().begin_steps()
+            return _until_done(lambda: func(state, *args, **kwargs), state)
         except _Removed:
             _log.info("this worker was asked to leave; all its steps count")
             _job.shutdown()
@@ -259,27 +259,38 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
     return wrapper
 
 
-def _again_and_again(
-    func: Callable[..., Any], state: TorchState, args: Any, kwargs: Dict[str, Any]
-) -> Any:
-    job, skip_sync = current(), False
+def _until_done(train: Callable[[], Any], state: TorchState) -> Any:
+    """Calls train until it returns, and before it whatever members that changed make necessary. A
+    worker may be lost at any moment of that, too."""
+    job = current()
+    changed, callbacks, skip_sync = job.elastic, False, False
     while True:
         try:
+            if changed:
+                with _basics.job_errors():
+                    job.members_changed()
+                if callbacks:
+                    state.on_reset()
+                changed = False
             if not skip_sync:
                 state.sync()
-            return func(state, *args, **kwargs)
+            return train()
         except HostsUpdatedInterrupt as change:
             skip_sync = change.skip_sync
         except HorovodInternalError as e:
-            if not job.elastic:
+            # Other failures are no worker's loss, and no other worker goes back for them.
+            if not job.elastic or not isinstance(e.__cause__, WorkerMissing):
                 raise
             _log.warning("%s; going back to the last commit", e)
             state.restore()
             skip_sync = False
-            with _basics.job_errors():
-                turn = job.end_step()
-            if turn is not None and turn.kind != "step":
-                raise _Removed from None
-        with _basics.job_errors():
-            job.members_changed()
-        state.on_reset()
+            _end_failed_step(job)
+        changed = callbacks = True
+
+
+def _end_failed_step(job: _job.Job) -> None:
+    """Meets the others, whose operation failed as well, where members change."""
+    with _basics.job_errors():
+        turn = job.end_step()
+    if turn is not None and turn.kind != "step":
+        raise _Removed

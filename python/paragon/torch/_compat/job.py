@@ -81,14 +81,13 @@ class Job:
     def begin_steps(self) -> None:
         """From now on workers may join and leave at :meth:`end_step`.
 
-        A worker that joins is a member when it returns."""
+        A worker that joins is a member when it returns. All call members_changed next."""
         if self.store.alone or self.elastic:
             return
         # There are no examples to share out: each step uses one of a number that does not end.
         self._turn = self.store.sampler(
             examples=1 << 30, batch=1, epochs=1 << 10, seed=0, order="sequential"
         )
-        self.members_changed()
 
     def end_step(self) -> Optional[Turn]:
         """Ends a step. Returns the turn with which the members changed, else None."""
@@ -149,10 +148,11 @@ def is_initialized() -> bool:
 
 
 def current(package: str) -> Job:
-    """Returns the job; ValueError before init and after shutdown."""
+    """Returns the job; ValueError before init and after shutdown.
+
+    In a forked child it knows rank and size, for data loaders; operations raise ForkError there."""
     if _job is None or _job.store.closed:
         raise ValueError(f"{package} has not been initialized; call init() first")
-    _job.store.check_process()
     return _job
 
 

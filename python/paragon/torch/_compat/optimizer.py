@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import types
 from typing import Any, Callable, Iterable, Iterator, List, Optional, Set, Tuple
@@ -108,8 +109,8 @@ def named_parameters_of(
             "named_parameters is no sequence of tuples (name, parameter); give it "
             "model.named_parameters()"
         )
-    names = [n for n, _ in named]
-    twice = sorted({n for n in names if names.count(n) > 1})
+    counts = collections.Counter(n for n, _ in named)
+    twice = sorted(n for n, count in counts.items() if count > 1)
     if twice:
         raise ValueError(f"parameter names must be unique; found twice: {', '.join(twice)}")
     known = {id(p) for _, p in named}
