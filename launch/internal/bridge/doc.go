@@ -49,5 +49,32 @@
 // every array there stays valid. Only the slot moves: no other exchange and no other slot is
 // concerned, and nobody writes to the slot meanwhile, since its exchange is not answered. Python
 // must read the note before it reads the slot: the completion word says so (3), and the answer comes
-// behind the note.
+// behind the note. A request that had the slot, such as push, is answered behind the note, too.
+//
+// # Exchanges
+//
+// The request plan names keys and their slots once; an exchange is one packet for any run of its
+// entries (see exchangeBytes). It begins as its packet is read, in the turn under way, and ends with
+// its completion word: exchange n writes n·4 + state to word n mod 1,024 (see stateDone). From then
+// on its slots are Python's, and its keys may be exchanged again. A key in an exchange under way is
+// refused in another.
+//
+// An exchange with flagAnswer is answered when it and all before it have ended, with the first error
+// that no answer before had; the error has the exchange's number. One that fails without flagAnswer
+// sends the note {"note": "failed", "number": N, "error": {...}} before its completion word.
+//
+// At most 512 exchanges may be under way; one more fails at once, with class Full. Python must read:
+// more than 1,024 answers that wait for room in the socket end the session, and so do 1,024 requests
+// without an answer that was read.
+//
+// # Waits and ends
+//
+// After 2 s, and every 2 s from then on, the log says whom a call waits for, and the note
+// {"note": "waiting", "call", "key", "round", "seconds", "waiting_for"} says the same. Such notes are
+// dropped where Python does not read.
+//
+// The requests close and abort leave the job, and the bridge ends once they are answered. It also
+// ends when the pidfd says that Python has, and with the socket: then the job hears that this worker
+// failed. All of it takes at most 5 s. Signals that end programs are ignored, for Python decides what
+// they mean.
 package bridge

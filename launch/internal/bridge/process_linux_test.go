@@ -3,6 +3,7 @@ package bridge
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -120,6 +121,16 @@ func awaitEnd(t *testing.T, pid int) {
 	}
 }
 
+// initAndWait is the other worker: it initialises the keys of beKilled, and waits at a barrier.
+func initAndWait(ctx context.Context, kv kvstore.Store) error {
+	for key, size := range map[string]int{"key0": 100, "key1": 50000} {
+		if err := kv.InitAverage(ctx, key, make([]float32, size)); err != nil {
+			return err
+		}
+	}
+	return kv.Barrier(ctx)
+}
+
 // A Python process that is killed while an exchange waits takes its bridge with it, although a
 // forked child holds the socket, and the other workers hear of it, not by a lease.
 func TestABridgeEndsWithItsPython(t *testing.T) {
@@ -151,15 +162,7 @@ func TestABridgeEndsWithItsPython(t *testing.T) {
 			}
 			defer other.Close()
 			ended := make(chan error, 1)
-			go func() {
-				for _, key := range []string{"key0", "key1"} {
-					if err := other.InitAverage(t.Context(), key, make([]float32, map[string]int{"key0": 100, "key1": 50000}[key])); err != nil {
-						ended <- err
-						return
-					}
-				}
-				ended <- other.Barrier(t.Context())
-			}()
+			go func() { ended <- initAndWait(t.Context(), other) }()
 			line, err := bufio.NewReader(stdout).ReadString('\n')
 			if err != nil {
 				t.Fatalf("%v: %s", err, stderr)
