@@ -105,14 +105,15 @@ var (
 
 // A kernelSet is the loops of one path. Lengths have been checked.
 type kernelSet struct {
-	add   func(dst, a, b []float32)
-	mul   func(dst, a, b []float32)
-	axpy  func(dst []float32, alpha float32, x []float32)
-	axpby func(dst []float32, alpha float32, x []float32, beta float32)
-	scale func(dst []float32, alpha float32, x []float32)
-	sum   func(x []float32) float32
-	dot   func(x, y []float32) float32
-	max   func(x []float32) float32
+	add    func(dst, a, b []float32)
+	mul    func(dst, a, b []float32)
+	axpy   func(dst []float32, alpha float32, x []float32)
+	axpby  func(dst []float32, alpha float32, x []float32, beta float32)
+	scale  func(dst []float32, alpha float32, x []float32)
+	divide func(dst []float32, by float32, x []float32)
+	sum    func(x []float32) float32
+	dot    func(x, y []float32) float32
+	max    func(x []float32) float32
 
 	// sumTo is nil if there is none.
 	sumTo func(dsts, srcs [][]float32) int

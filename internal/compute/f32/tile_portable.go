@@ -107,7 +107,7 @@ func copyRowsPortable(dst []float32, dstStride int, src []float32, srcStride, ro
 }
 
 var portable = kernelSet{
-	add: addPortable, mul: mulPortable, axpy: axpyPortable, axpby: axpbyPortable, scale: scalePortable,
+	add: addPortable, mul: mulPortable, axpy: axpyPortable, axpby: axpbyPortable, scale: scalePortable, divide: dividePortable,
 	sum: sumPortable, dot: dotPortable, max: maxPortable, relu: reluPortable, reluGrad: reluGradPortable, maxWhich: maxWhichPortable,
 	toFloat16: toFloat16Portable, fromFloat16: fromFloat16Portable,
 	toBFloat16: toBFloat16Portable, fromBFloat16: fromBFloat16Portable,

@@ -47,6 +47,12 @@ func Scale(dst []float32, alpha float32, x []float32) {
 	kernels.scale(dst, alpha, x)
 }
 
+// Divide sets dst = x / by. A quotient has the same bits on every path.
+func Divide(dst []float32, by float32, x []float32) {
+	same2("Divide", len(dst), len(dst), len(x))
+	kernels.divide(dst, by, x)
+}
+
 // Sum is Σ x; 0 for no values. It adds in several lanes, so it is more exact than a plain loop, and
 // rounds differently on different paths.
 func Sum(x []float32) float32 { return kernels.sum(x) }

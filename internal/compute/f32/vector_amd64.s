@@ -224,6 +224,51 @@ test1:
 	VZEROUPPER
 	RET
 
+// func divideAVX512(dst *float32, by float32, x *float32, n int)
+// Requires: AVX, AVX512F, SSE
+TEXT ·divideAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+16(FP), CX
+	MOVSS        by+8(FP), X0
+	VBROADCASTSS X0, Z0
+	MOVQ         n+24(FP), DX
+	XORQ         BX, BX
+	MOVQ         DX, SI
+	SUBQ         $0x40, SI
+	JMP          test4
+
+loop4:
+	VMOVUPS (CX)(BX*4), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, 64(AX)(BX*4)
+	VMOVUPS 128(CX)(BX*4), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, 128(AX)(BX*4)
+	VMOVUPS 192(CX)(BX*4), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, 192(AX)(BX*4)
+	ADDQ    $0x40, BX
+
+test4:
+	CMPQ BX, SI
+	JLE  loop4
+	JMP  test1
+
+loop1:
+	VMOVUPS (CX)(BX*4), Z1
+	VDIVPS  Z0, Z1, Z1
+	VMOVUPS Z1, (AX)(BX*4)
+	ADDQ    $0x10, BX
+
+test1:
+	CMPQ BX, DX
+	JLT  loop1
+	VZEROUPPER
+	RET
+
 // func sumAVX512(x *float32, n int) float32
 // Requires: AVX, AVX512F, SSE
 TEXT ·sumAVX512(SB), NOSPLIT, $0-20
@@ -691,6 +736,51 @@ test4:
 
 loop1:
 	VMULPS  (CX)(BX*4), Y0, Y1
+	VMOVUPS Y1, (AX)(BX*4)
+	ADDQ    $0x08, BX
+
+test1:
+	CMPQ BX, DX
+	JLT  loop1
+	VZEROUPPER
+	RET
+
+// func divideAVX2(dst *float32, by float32, x *float32, n int)
+// Requires: AVX, AVX2, SSE
+TEXT ·divideAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+16(FP), CX
+	MOVSS        by+8(FP), X0
+	VBROADCASTSS X0, Y0
+	MOVQ         n+24(FP), DX
+	XORQ         BX, BX
+	MOVQ         DX, SI
+	SUBQ         $0x20, SI
+	JMP          test4
+
+loop4:
+	VMOVUPS (CX)(BX*4), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, (AX)(BX*4)
+	VMOVUPS 32(CX)(BX*4), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, 32(AX)(BX*4)
+	VMOVUPS 64(CX)(BX*4), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, 64(AX)(BX*4)
+	VMOVUPS 96(CX)(BX*4), Y1
+	VDIVPS  Y0, Y1, Y1
+	VMOVUPS Y1, 96(AX)(BX*4)
+	ADDQ    $0x20, BX
+
+test4:
+	CMPQ BX, SI
+	JLE  loop4
+	JMP  test1
+
+loop1:
+	VMOVUPS (CX)(BX*4), Y1
+	VDIVPS  Y0, Y1, Y1
 	VMOVUPS Y1, (AX)(BX*4)
 	ADDQ    $0x08, BX
 

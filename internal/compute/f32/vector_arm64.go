@@ -10,6 +10,7 @@ func assembled() kernelSet {
 	s.relu = unary(4, reluNEON, reluPortable)
 	s.axpy = scaled(4, axpyNEON, axpyPortable)
 	s.scale = scaled(4, scaleNEON, scalePortable)
+	s.divide = scaled(4, divideNEON, dividePortable)
 	s.axpby = blended(4, axpbyNEON)
 	s.sum, s.dot, s.max = sumOf(4, sumNEON), dotOf(4, dotNEON), maxOf(4, maxNEON)
 	s.toFloat16 = narrowed(4, toFloat16NEON, toFloat16Portable)

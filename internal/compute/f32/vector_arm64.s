@@ -233,6 +233,46 @@ loop1:
 done:
 	RET
 
+// func divideNEON(dst *float32, by float32, x *float32, n int)
+TEXT ·divideNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD x+16(FP), R1
+	MOVWU by+8(FP), R2
+	WORD $0x4e040c40 // dup v0.4s, w2
+	MOVD n+24(FP), R2
+	SUBS $16, R2, R2
+	BLT rest
+loop4:
+	WORD $0x3dc00021 // ldr q1, [x1]
+	WORD $0x6e20fc21 // fdiv v1.4s, v1.4s, v0.4s
+	WORD $0x3d800001 // str q1, [x0]
+	WORD $0x3dc00421 // ldr q1, [x1, #16]
+	WORD $0x6e20fc21 // fdiv v1.4s, v1.4s, v0.4s
+	WORD $0x3d800401 // str q1, [x0, #16]
+	WORD $0x3dc00821 // ldr q1, [x1, #32]
+	WORD $0x6e20fc21 // fdiv v1.4s, v1.4s, v0.4s
+	WORD $0x3d800801 // str q1, [x0, #32]
+	WORD $0x3dc00c21 // ldr q1, [x1, #48]
+	WORD $0x6e20fc21 // fdiv v1.4s, v1.4s, v0.4s
+	WORD $0x3d800c01 // str q1, [x0, #48]
+	ADD $64, R0, R0
+	ADD $64, R1, R1
+	SUBS $16, R2, R2
+	BGE loop4
+rest:
+	ADDS $16, R2, R2
+	BEQ done
+loop1:
+	WORD $0x3dc00021 // ldr q1, [x1]
+	WORD $0x6e20fc21 // fdiv v1.4s, v1.4s, v0.4s
+	WORD $0x3d800001 // str q1, [x0]
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	SUBS $4, R2, R2
+	BNE loop1
+done:
+	RET
+
 // func sumNEON(x *float32, n int) float32
 TEXT ·sumNEON(SB), NOSPLIT, $0-20
 	MOVD x+0(FP), R0

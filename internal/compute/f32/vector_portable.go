@@ -37,6 +37,13 @@ func scalePortable(dst []float32, alpha float32, x []float32) {
 	}
 }
 
+func dividePortable(dst []float32, by float32, x []float32) {
+	x = x[:len(dst)]
+	for i := range dst {
+		dst[i] = x[i] / by
+	}
+}
+
 func sumPortable(x []float32) float32 {
 	var s [8]float32
 	i := 0

@@ -29,6 +29,11 @@ func axpbyAVX512(dst *float32, alpha float32, x *float32, beta float32, n int)
 //go:noescape
 func scaleAVX512(dst *float32, alpha float32, x *float32, n int)
 
+// divideAVX512 sets dst = x / by.
+//
+//go:noescape
+func divideAVX512(dst *float32, by float32, x *float32, n int)
+
 // sumAVX512 is Σ x.
 //
 //go:noescape
@@ -78,6 +83,11 @@ func axpbyAVX2(dst *float32, alpha float32, x *float32, beta float32, n int)
 //
 //go:noescape
 func scaleAVX2(dst *float32, alpha float32, x *float32, n int)
+
+// divideAVX2 sets dst = x / by.
+//
+//go:noescape
+func divideAVX2(dst *float32, by float32, x *float32, n int)
 
 // sumAVX2 is Σ x.
 //

@@ -29,6 +29,11 @@ func axpbyNEON(dst *float32, alpha float32, x *float32, beta float32, n int)
 //go:noescape
 func scaleNEON(dst *float32, alpha float32, x *float32, n int)
 
+// divideNEON sets dst = x / by.
+//
+//go:noescape
+func divideNEON(dst *float32, by float32, x *float32, n int)
+
 // sumNEON is Σ x.
 //
 //go:noescape

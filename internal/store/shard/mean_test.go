@@ -1,31 +1,10 @@
 package shard
 
 import (
-	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
-
-// A mean has the bits of a division, whatever the weight is.
-func TestMeansAreDivided(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	x := make([]float32, 1000)
-	for i := range x {
-		// Subnormal, infinite and other numbers.
-		x[i] = math.Float32frombits(random.Uint32())
-	}
-	got := make([]float32, len(x))
-	for _, weight := range []float32{1, 2, 3, 64, 96, 0.5, 0x1p-126, 0x1p-149, 0x1p127} {
-		divide(got, x, weight)
-		for i := range x {
-			if want := x[i] / weight; math.Float32bits(got[i]) != math.Float32bits(want) && want == want {
-				t.Fatalf("%g / %g: got %g, want %g", x[i], weight, got[i], want)
-			}
-		}
-	}
-}
 
 // A round of weight 0 leaves an average as it is, also where its contributions are lent.
 func TestLentContributionsOfNoWeightLeaveTheAverage(t *testing.T) {

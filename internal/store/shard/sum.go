@@ -1,8 +1,6 @@
 package shard
 
 import (
-	"math"
-
 	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/optim"
@@ -212,19 +210,7 @@ func (t *sum) addMeasured(into *partialSum, first *deferredSquares, p *payload, 
 }
 
 // divide makes the sum a mean.
-func (t *sum) divide() { divide(t.values(), t.values(), float32(t.weight)) }
-
-// divide sets dst to x divided by weight. dst may be x. The reciprocal of a power of two is exact,
-// if it is finite, so that a product, which takes a fraction of the time, has the same bits.
-func divide(dst, x []float32, weight float32) {
-	if fraction, _ := math.Frexp(float64(weight)); fraction == 0.5 && weight >= 1 {
-		f32.Scale(dst, 1/weight, x)
-		return
-	}
-	for i := range x {
-		dst[i] = x[i] / weight
-	}
-}
+func (t *sum) divide() { f32.Divide(t.values(), float32(t.weight), t.values()) }
 
 // takeData takes the sum's memory away from it.
 func (t *sum) takeData() *Buffer {

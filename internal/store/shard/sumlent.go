@@ -112,7 +112,7 @@ func (t *sum) meanTo(outs [][]float32) *Buffer {
 	for from := 0; from < n; from += lentPart {
 		to := min(from+lentPart, n)
 		mean := scratch.Float32s(to - from)
-		divide(mean, l.added(parts, mean, from, to), float32(t.weight))
+		f32.Divide(mean, float32(t.weight), l.added(parts, mean, from, to))
 		l.write(mean, from)
 	}
 	return value

@@ -160,6 +160,16 @@ func scales(s isa) {
 		VMOVUPS(v, dst.at(i, s.lanes, u))
 	})
 	end()
+
+	s.text("divide", "func(dst *float32, by float32, x *float32, n int)", "sets dst = x / by.")
+	dst, x, by := load("dst", 4), load("x", 4), s.broadcast("by")
+	s.each(func(i reg.GPVirtual, u int) {
+		v := s.vec()
+		VMOVUPS(x.at(i, s.lanes, u), v)
+		VDIVPS(by, v, v)
+		VMOVUPS(v, dst.at(i, s.lanes, u))
+	})
+	end()
 }
 
 // reduceTo combines four accumulators into the return value, lanes by halves.

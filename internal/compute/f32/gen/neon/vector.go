@@ -110,6 +110,16 @@ func scales() {
 		strQ(y, dst.at(u))
 	})
 	end()
+
+	text("divideNEON", "func(dst *float32, by float32, x *float32, n int)", "sets dst = x / by.")
+	dst, x, by := load("dst", 4), load("x", 4), broadcast("by")
+	each(func(u int) {
+		y := v()
+		ldrQ(y, x.at(u))
+		fdiv(y, y, by)
+		strQ(y, dst.at(u))
+	})
+	end()
 }
 
 func sums() {
