@@ -121,8 +121,8 @@ func (s *ElasticSampler) globalBatch() int {
 
 // Examples fills list with examples of this worker's share of the division, from the place first
 // on, and returns it, shorter at the end of the share. It uses none of them: a program that loads
-// examples ahead asks for those of later steps, of which the next has those behind the current one's.
-// What it loaded is void with the next division. Reading on where the last call ended costs least.
+// examples ahead asks for those of later steps. The next step has those behind the current one's.
+// What was loaded is void with the next division. Reading on where the last call ended costs least.
 func (s *ElasticSampler) Examples(first int, list []int) []int {
 	if s.epoch >= s.cfg.Epochs || first < 0 || first >= s.own.Len() {
 		return list[:0]

@@ -87,8 +87,8 @@ func (r *Roll) Barrier(ctx context.Context) error {
 
 // Survivor returns the lowest rank of a worker that was there before the last change, and whether
 // other workers have joined with it: on all workers alike, also if some of them are lost meanwhile.
-// lowest is -1 if all have joined with it. Every worker calls it after a change, and says whether it
-// was there before.
+// lowest is -1 if all have joined with it. Every worker calls it after a change, and says whether
+// it was there before.
 func (r *Roll) Survivor(ctx context.Context, before bool) (lowest int, joined bool, err error) {
 	lowest = -1
 	joined, err = r.gather(ctx, !before, before, func(rank int) {

@@ -16,8 +16,8 @@ import (
 // key: those of a step that was skipped, of gradients that were accumulated, and of turns in which
 // another model trained are counted late, and once.
 //
-// A key counts once Python has said of a contribution to it that it is of examples. Other keys, such
-// as that of a score that is pushed once an epoch, do not say what was used.
+// A key counts once Python has said of a contribution to it that it is of examples. Other keys,
+// such as that of a score that is pushed once an epoch, do not say what was used.
 type keyCount struct {
 	counts   atomic.Bool
 	examples atomic.Uint64

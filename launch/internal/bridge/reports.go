@@ -29,7 +29,7 @@ type reports struct {
 	board *board
 }
 
-// A number is one of JSON that may be "nan", "inf" or "-inf", which JSON has not. null is not known.
+// A number is one of JSON, or "nan", "inf" or "-inf", for which JSON has none. null is not known.
 type number struct{ value *float64 }
 
 // UnmarshalJSON reads a number.
@@ -131,8 +131,8 @@ func report(_ context.Context, s *session, args json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-// step takes what Python says of a step. Where a sampler shares out the examples the end of the turn
-// reports it, else it is one that has ended now.
+// step takes what Python says of a step. Where a sampler shares out the examples the end of the
+// turn reports it, else it is one that has ended now.
 func (r *reports) step(store kvstore.Store, a *stepArguments, turns bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

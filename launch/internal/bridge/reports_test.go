@@ -43,8 +43,8 @@ func report1(t *testing.T) (*player, *reported) {
 	return play(t, r), r
 }
 
-// Where a sampler shares out the examples the end of a turn reports its step: what the bridge knows,
-// and what Python says of it.
+// Where a sampler shares out the examples the end of a turn reports its step: what the bridge
+// knows, and what Python says of it.
 func TestTheEndOfATurnReportsItsStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, r := report1(t)

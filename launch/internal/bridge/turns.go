@@ -16,9 +16,9 @@ import (
 // requests drive.
 //
 // A turn is made by a goroutine of its own, whose context is the session's: all workers wait for
-// each other in it, so a worker cannot take it back. Its request may be cancelled, and Python may be
-// interrupted before it keeps the answer; so turns have numbers, and a request names the turn that
-// it ends. One that names the turn before gets the newest one again.
+// each other in it, so a worker cannot take it back. Its request may be cancelled, and Python may
+// be interrupted before it keeps the answer. So turns have numbers, and a request names the turn
+// that it ends. One that names the turn before gets the newest one again.
 type turns struct {
 	mu sync.Mutex
 	// begun is what the sampler was begun with; nil: it was not.
@@ -298,8 +298,8 @@ func findIndices(_ context.Context, s *session, args json.RawMessage) (any, erro
 	return map[string]int{"count": count}, err
 }
 
-// examples fills list with the examples of this worker's share of the division, and returns how many
-// there were.
+// examples fills list with the examples of this worker's share of the division, and returns how
+// many there were.
 func (t *turns) examples(first int, list []int64) (count int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -205,8 +205,8 @@ func (w *turnWorker) train(ctx context.Context, turn turnResult) error {
 	}
 }
 
-// step pushes a gradient for each turn, and an accumulated one for every other turn and the last one
-// of each division.
+// step pushes a gradient for each turn, and an accumulated one for every other turn and the last
+// one of each division.
 func (w *turnWorker) step(ctx context.Context, turn turnResult, batch []int64, accumulated []float32) error {
 	grad := w.slot(1)
 	clear(grad)
