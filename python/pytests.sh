@@ -20,7 +20,8 @@ pytests() {
 	python=$1
 	export PARAGON_TEST_TORCH="$2"
 	echo "pytests: $("$python" --version), torch: $2"
-	PATH="$(dirname "$python"):$PATH" "$python" -m pytest -q -p no:cacheprovider --durations=8 python/tests || code=1
+	# A test that hangs is shown with the stacks of its threads, and does not hold up CI for ever.
+	PATH="$(dirname "$python"):$PATH" timeout -k 10 600 "$python" -m pytest -q -p no:cacheprovider --durations=8 -o faulthandler_timeout=90 python/tests || code=1
 }
 
 if make --no-print-directory pyenv; then

@@ -7,6 +7,7 @@ PARAGON_TEST_REQUIRE=all a test that is skipped has failed.
 
 import importlib.util
 import os
+import signal
 
 import pytest
 
@@ -18,6 +19,12 @@ ALSO = {
     "test_torch_safetensors": ("safetensors",),
     "test_transformers": ("transformers", "accelerate"),
 }
+
+
+# A shell starts what it puts into the background with SIGINT ignored, and children inherit that: no
+# program of a test would hear Ctrl-C. A handler of ours is not inherited.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _left_out(name):
