@@ -617,6 +617,71 @@ def test_weights_are_examples():
     assert run(3, body) == [[(16.0, 16)], [(8.0, 8)], [(0.0, 0)]]
 
 
+def test_a_gan_in_turns():
+    x = torch.randn(8, 3, generator=torch.Generator().manual_seed(1))
+    z = torch.randn(8, 2, generator=torch.Generator().manual_seed(2))
+
+    def gan():
+        with seeded(0):
+            d, g = nn.Linear(3, 1), nn.Linear(2, 3)
+        return d, g, torch.optim.SGD(d.parameters(), 0.1), torch.optim.SGD(g.parameters(), 0.1)
+
+    def turn(d, g, od, og, x, z, muted):
+        od.zero_grad()
+        with muted(d):
+            d(x).sigmoid().log().mean().neg().backward()
+        d(g(z).detach()).mean().backward()
+        od.step()
+        og.zero_grad()
+        with muted(d):
+            d(g(z)).mean().neg().backward()
+        og.step()
+
+    plain = gan()
+    for _ in range(3):
+        turn(*plain, x, z, lambda model: contextlib.nullcontext())
+    cuts = [0, 6, 8]
+
+    def body(store):
+        d, g, od, og = gan()
+        both = [pt.attach(d, od, store), pt.attach(g, og, store)]
+        own = slice(cuts[store.rank], cuts[store.rank + 1])
+        size = cuts[store.rank + 1] - cuts[store.rank]
+        for _ in range(3):
+            for a in both:
+                a.examples = size
+            store.sent.clear()
+            turn(d, g, od, og, x[own], z[own], pt.no_sync)
+            for a in both:
+                a.flush()
+            # One exchange of each, with the weight of this turn alone.
+            assert [s[1:3] for s in store.sent] == [(size, size), (size, size)]
+        for p, q in zip([*d.parameters(), *g.parameters()], plain[0].parameters()):
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
+        for p, q in zip(g.parameters(), plain[1].parameters()):
+            torch.testing.assert_close(p, q, rtol=1e-4, atol=1e-6)
+
+    run(2, body)
+
+
+def test_turns_that_only_add_up_are_weighed_with_the_next():
+    def body(store):
+        model = mlp()
+        opt = torch.optim.SGD(model.parameters(), 0.1)
+        a = pt.attach(model, opt, store)
+        x, y = batch()
+        weights = []
+        for muted in (True, True, False, False):
+            a.examples = 4
+            with a.no_sync() if muted else contextlib.nullcontext():
+                nn.functional.cross_entropy(model(x), y).backward()
+            a.flush()
+            weights.append(store.sent[-1][1])
+        assert weights == [0.0, 0.0, 12.0, 4.0]
+
+    run(2, body)
+
+
 def test_a_turn_without_backward_is_flushed():
     def body(store):
         model = mlp()

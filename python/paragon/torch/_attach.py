@@ -168,10 +168,10 @@ class Attached(Policy):
         self._passes, self._passed, self._muted = passes, 0, 0
         # Whether gradients have been accumulated that were not exchanged.
         self._unsent = False
-        # Of the turn: its examples, whether its exchange has been made; examples of turns before
-        # whose gradients were only accumulated.
+        # Of the turn: its examples; whether its exchange has been made, and with its weight, which
+        # a flush has not. Of turns before whose gradients were only accumulated: their examples.
         self._examples: Optional[int] = None
-        self._exchanged, self._carried = False, 0
+        self._exchanged, self._weighed, self._carried = False, False, 0
         self._compiled_logged = False
         self._build(compression)
 
@@ -311,9 +311,9 @@ class Attached(Policy):
 
     @examples.setter
     def examples(self, examples: Optional[int]) -> None:
-        if self._unsent and self._examples:
+        if self._unsent and self._examples and not self._weighed:
             self._carried += self._examples
-        self._examples, self._exchanged = examples, False
+        self._examples, self._exchanged, self._weighed = examples, False, False
 
     def flush(self) -> None:
         """End the turn: if it had no exchange, take part in every key's round with weight 0, so
@@ -351,9 +351,10 @@ class Attached(Policy):
         if self._examples is None or not self._exchanged:
             return None
         return ConflictError(
-            "a second backward() in one turn of ElasticSampler: a turn has one exchange. Add the "
-            "losses up before one backward(), or put all but the last into no_sync(model), or give "
-            "attach backward_passes_per_step"
+            f"a second backward() reached {type(self.model).__name__} in one turn of "
+            "ElasticSampler, which has one exchange. Put all others into no_sync(model): those "
+            "before the last that a step adds up, and those after its step, as of a GAN's "
+            "generator through its discriminator. Or give attach backward_passes_per_step"
         )
 
     def _end_pass(self, exchanged: bool) -> None:
@@ -363,7 +364,7 @@ class Attached(Policy):
                 self._passed += 1
             return
         self._unsent, self._passed, self._carried = False, 0, 0
-        self._exchanged = True
+        self._exchanged = self._weighed = True
         if not self._compiled_logged:
             self._log_compiled()
 
