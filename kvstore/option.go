@@ -73,8 +73,9 @@ func (set *settings) setKind(kind string) {
 	set.kind, set.async, set.eachDevice, set.lossless = kind, kind == "dist_async", kind == "device", kind == "local"
 }
 
-// waitMillis is noteEvery for a server.
-func (set *settings) waitMillis() uint32 { return uint32(set.noteEvery.Milliseconds()) }
+// waitMillis is how long a server may hold a call before it says whom the call waits for: a little
+// less than noteEvery, so that the first line about the wait has that.
+func (set *settings) waitMillis() uint32 { return uint32(set.noteEvery.Milliseconds() * 9 / 10) }
 
 // pullsApart reports whether a push-pull needs a pull of its own: the answer to a push does not
 // wait for slow workers.
