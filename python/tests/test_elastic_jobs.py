@@ -161,7 +161,7 @@ def test_a_server_a_loader_and_a_worker_that_is_told_to_end(tmp_path):
     assert job.of(2, "removed") == [True] and job.of(0, "removed") == []
     assert re.search(r"exit 0, removed .*", job.log), job.log
     assert job.of(1, "end") == [] and "DataLoader worker" in job.log
-    # Worker 2 left after the step in which it was told to.
+    # The job hears of the wish while it goes on, and changes after a step of all.
     last = job.of(2, "step")[-1]
-    assert last in (60, 61)
+    assert 60 <= last < 100
     assert job.of(2, "end") == [job.states(last + 1)[0]]
