@@ -17,6 +17,8 @@ type row struct {
 	python, peer side
 	// added says that what counts is the time that Python adds, and not the ratio.
 	added bool
+	// sized says that a turn's length follows from the turn before.
+	sized bool
 }
 
 // A side plays one turn.
@@ -31,23 +33,26 @@ func (b *bench) rows() []row {
 	for _, transport := range []string{"tcp", "auto"} {
 		for _, api := range []string{"torch", "arrays", "views"} {
 			rows = append(rows, row{name: fmt.Sprintf("round/transport=%s/values=%s", transport, api), other: "Go",
-				python: kvSide(transport, "resnet18", api), peer: kvSide(transport, "resnet18", "")})
+				python: kvSide(transport, "2x2", "resnet18", api), peer: kvSide(transport, "2x2", "resnet18", "")})
 		}
 	}
-	for _, api := range []string{"views", "arrays"} {
-		rows = append(rows, row{name: "keys/transport=auto/values=" + api, other: "Go", added: true,
-			python: kvSide("auto", "many/keys62", api), peer: kvSide("auto", "many/keys62", "")})
+	for _, jobs := range []string{"1x1", "2x2"} {
+		for _, api := range []string{"views", "arrays"} {
+			rows = append(rows, row{name: fmt.Sprintf("keys/jobs=%s/values=%s", jobs, api), other: "Go", added: true,
+				python: kvSide("auto", jobs, "many/keys62", api), peer: kvSide("auto", jobs, "many/keys62", "")})
+		}
 	}
 	for _, model := range []string{"resnet18-cifar", "resnet18-imagenet"} {
-		rows = append(rows, row{name: "step/model=" + model + "/batch=64", other: "DDP", python: ourStep(model), peer: ddpStep(model)})
+		rows = append(rows, row{name: "step/model=" + model + "/batch=64", other: "DDP", sized: true, python: ourStep(model), peer: ddpStep(model)})
 	}
 	return rows
 }
 
-// kvSide plays a work of bench/kv: by Go's workers, or by Python's with values of a kind.
-func kvSide(transport, work, api string) side {
+// kvSide plays a work of bench/kv in a job of so many workers x servers: by Go's workers, or by
+// Python's with values of a kind.
+func kvSide(transport, jobs, work, api string) side {
 	return func(ctx context.Context, b *bench, _ float64) (float64, error) {
-		args := []string{"-jobs", "2x2", "-count", "1", "-work", work, "-scale", strconv.FormatFloat(b.scale, 'g', -1, 64)}
+		args := []string{"-jobs", jobs, "-count", "1", "-work", work, "-scale", strconv.FormatFloat(b.scale, 'g', -1, 64)}
 		label := transport
 		if api == "" {
 			args = append(args, "-transport", transport)

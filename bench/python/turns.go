@@ -46,8 +46,8 @@ func (b *bench) measure(ctx context.Context, r row, share time.Duration) error {
 			return err
 		}
 		longest, last = max(longest, time.Since(at)), t
-		if i == 0 {
-			// It says how long the next ones are to be.
+		if i == 0 && r.sized {
+			// It says how many steps the next ones are to have.
 			continue
 		}
 		turns = append(turns, t)

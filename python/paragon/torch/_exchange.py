@@ -30,6 +30,9 @@ GROUP_VALUES = 4096
 # smallest share is right as long as one worker has a place of its own.
 _RANKS = 1024
 
+# At the end of a pass, groups that no hook has sent go together until they have so many values.
+RUN_VALUES = 1 << 16
+
 # The most slots of a region.
 _REGION_SLOTS = 4096
 
@@ -368,6 +371,14 @@ class GradientExchange:
             view.copy_(gradient)
             view.mul_(weight)
 
+    @staticmethod
+    def _check_dense(slot: Slot, gradient: torch.Tensor) -> None:
+        if gradient.layout != torch.strided:
+            raise UsageError(
+                f"parameter {slot.name} got a sparse gradient, but no Embedding(sparse=True) of "
+                "the model owns it: sparse gradients of other modules are not exchanged"
+            )
+
     def _send(self, first: int, count: int, answer: bool) -> int:
         self._sent_any = True
         return self._plan.exchange(first, count, self._weight, self._examples, answer)
@@ -432,29 +443,44 @@ class GradientExchange:
         return self._open
 
     def _send_rest(self) -> int:
-        """Send what no hook has sent: the rest of the groups, and the flags."""
+        """Send what no hook has sent, and the flags. What is large goes as soon as it is copied."""
         for s in self.slots:
-            if not self._here[s.index]:
-                gradient = s.parameter.grad
-                if gradient is None:
-                    s.view.zero_()
-                else:
-                    # Of a pass that only accumulated, or a second backward before the step.
-                    self._copy(s, gradient)
-        self._set_flags()
-        first = None
+            if not self._here[s.index] and s.parameter.grad is not None:
+                self._check_dense(s, s.parameter.grad)
+        first, values = self._flags_entry, 0
         for g in self._groups:
             if g.sent:
-                if first is not None:
+                if first < g.first:
                     self._send(first, g.first - first, False)
-                    first = None
-            elif first is None:
-                first = g.first
-        if first is None:
-            first = self._flags_entry
+                first, values = self._flags_entry, 0
+                continue
+            first = min(first, g.first)
+            values += self._fill(g)
+            # The last group goes with the flags.
+            if values >= RUN_VALUES and g is not self._last:
+                end = g.first + len(g.slots)
+                self._send(first, end - first, False)
+                first, values = self._flags_entry, 0
+        self._set_flags()
         number = self._send(first, self._flags_entry + 1 - first, True)
         self._outstanding = number
         return number
+
+    def _fill(self, group: Group) -> int:
+        """Copy the gradients that no hook has copied, zeros for those that are not there. Returns
+        the number of values of the group."""
+        values = 0
+        for s in group.slots:
+            values += s.view.numel()
+            if self._here[s.index]:
+                continue
+            gradient = s.parameter.grad
+            if gradient is None:
+                s.view.zero_()
+            else:
+                # Of a pass that only accumulated, or a second backward before the step.
+                self._copy(s, gradient)
+        return values
 
     def _set_flags(self) -> None:
         """Say which parameters had a gradient, and the rest, times the weight."""
