@@ -278,7 +278,7 @@ def await_events(folder: Path, job: "subprocess.Popen[str]", pattern: str) -> "r
 @real
 def test_example(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2]
-    data = Path(os.environ.get("PARAGON_TEST_DATA", root / ".." / "shared" / "data")) / "mnist"
+    data = Path(os.environ.get("PARAGON_TEST_DATA") or root.parent / "shared" / "data") / "mnist"
     if not data.exists():
         pytest.skip(f"no folder {data}: set PARAGON_TEST_DATA")
     done = subprocess.run(
