@@ -285,7 +285,6 @@ class ElasticSampler:
 
     def _start(self, epochs: int, first: int) -> Turn:
         store = self._the_store()
-        self._sharer = _share.Sharer(store)
         self._has_state = not store.joining
         self._agree(store, epochs)
         atexit.register(self._say_left, os.getpid())
@@ -362,6 +361,8 @@ class ElasticSampler:
         if turn.joined and turn.division != self._shared:
             self._shared = turn.division
             items = _share.items_of(_attach.attached(store))
+            if self._sharer is None:
+                self._sharer = _share.Sharer(store)
             self._sharer.share(items, self._has_state, turn.generation)
             self._has_state = True
         for attached in _attach.attached(store):
