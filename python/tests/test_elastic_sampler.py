@@ -558,6 +558,54 @@ def test_if_all_with_the_state_are_lost_the_joiner_says_so(monkeypatch):
     assert "all workers that had the optimizer's state were lost" in caught[0]
 
 
+class Odd:
+    pass
+
+
+def test_state_that_is_no_plain_data_is_refused_at_the_start():
+    sampler = _sampler.ElasticSampler(10, store=elastic_fake.Job(10, 4, 1).worker())
+    sampler._store.attached = [Attached(1)]
+    sampler._store.attached[0].state = {"mine": {"x": [Odd()]}}
+    with pytest.raises(
+        TypeError, match=r"state\['mine'\]\['x'\]\[0\] is a test_elastic.*Odd, which"
+    ):
+        next(sampler.epochs(1))
+    sampler._store.attached[0].state = {"mine": Odd()}
+    with pytest.raises(
+        TypeError, match=r"state\['mine'\] is a Odd; want an object with state_dict"
+    ):
+        next(sampler.epochs(1))
+
+
+def test_an_optimizer_whose_state_cannot_be_sent_ends_the_joiner_alone(capfd):
+    job = elastic_fake.Job(examples=60, batch=4, epochs=1)
+    first = job.worker()
+    first.attached = [Attached(1)]
+    parameter = first.attached[0].optimizer.param_groups[0]["params"][0]
+    first.attached[0].optimizer.state[parameter]["odd"] = Odd()
+    caught: list = []
+
+    def join() -> None:
+        new = job.worker(joins=True)
+        new.attached = [Attached(2)]
+
+        def loop() -> None:
+            try:
+                list(_sampler.ElasticSampler(60, 4, store=new).epochs(1))
+            except TypeError as err:
+                caught.append(str(err))
+            job.kill(new)
+
+        threading.Thread(target=loop, daemon=True).start()
+
+    job.script = {3: join}
+    run_others(job, [first])()
+    where = "model: optimizer['state'][0]['odd'] is a test_elastic_sampler.Odd"
+    assert f"this worker cannot join: {where}" in caught[0]
+    assert f"paragon: a worker cannot join: {where}" in capfd.readouterr().err
+    want_each_once(job)
+
+
 def test_workers_that_divide_other_examples_are_told():
     job = elastic_fake.Job(examples=60, batch=4, epochs=1)
     first, second = job.worker(), job.worker()

@@ -286,6 +286,7 @@ class ElasticSampler:
     def _start(self, epochs: int, first: int) -> Turn:
         store = self._the_store()
         self._has_state = not store.joining
+        _share.check(_attach.attached(store))
         self._agree(store, epochs)
         atexit.register(self._say_left, os.getpid())
         try:

@@ -14,6 +14,7 @@ same old numbers there, and all begin anew with the next source.
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any, Iterator, Optional, Sequence
 
 import numpy
@@ -51,9 +52,16 @@ class Sharer:
         """
         for attempt in range(1 << 10):
             serial = (number * 1021 + attempt) % _NUMBERS + 1
-            outgoing = _Outgoing(items, self._store.node, serial) if has_state else None
-            text = self._store.broadcast(outgoing.text if outgoing else "null")
-            told = json.loads(text)
+            outgoing, text = None, "null"
+            if has_state:
+                try:
+                    outgoing = _Outgoing(items, self._store.node, serial)
+                    text = outgoing.text
+                except _state.UnknownType as err:
+                    text = json.dumps({"refused": str(err)})
+            told = json.loads(self._store.broadcast(text))
+            if told is not None and "refused" in told:
+                return self._refused(told["refused"], has_state)
             if told is None:
                 raise ParagonError(
                     "all workers that had the optimizer's state were lost before they could share "
@@ -67,6 +75,14 @@ class Sharer:
                 incoming.apply(items)
             return incoming is not None
         raise ParagonError("the state could not be shared: every source of it was lost")
+
+    @staticmethod
+    def _refused(why: str, has_state: bool) -> bool:
+        """Ends a worker that cannot have the state; the others go on."""
+        if not has_state:
+            raise _state.UnknownType(f"this worker cannot join: {why}")
+        print(f"paragon: a worker cannot join: {why}", file=sys.stderr, flush=True)
+        return False
 
     def _transfer(
         self, told: Any, source: Optional["_Outgoing"], incoming: Optional["_Incoming"]
@@ -327,6 +343,13 @@ class _Incoming:
             out.append(_state.tensor_of(self._values[at : at + n], shape, dtype, raw))
             at += n
         return out
+
+
+def check(attached: Sequence[Any]) -> None:
+    """Raises ``UnknownType`` for an object of ``attach(state=...)`` that cannot be sent."""
+    for item in items_of(attached):
+        if isinstance(item, ObjectItem):
+            _state.flatten(item.read(), [], item.name)
 
 
 def items_of(attached: Sequence[Any]) -> list[Item]:
