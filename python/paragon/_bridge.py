@@ -273,8 +273,7 @@ class Bridge:
                     raise self._broken()
                 if seconds is not None and time.monotonic() - started > seconds:
                     raise TimeoutError(f"no answer in {seconds} s")
-                # A thread that finds itself is in a signal handler, or an exception came out of
-                # its reading.
+                # A thread that finds itself has left its reading by an exception.
                 if self._reader is None or self._reader == me:
                     self._reader = me
                     return False

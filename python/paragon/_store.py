@@ -95,6 +95,9 @@ class Store:
     another's calls. Calls for one key may not be made at the same time. Only the process that made
     it may use it: in a child every method raises ForkError.
 
+    A signal handler may raise an exception, at any line, and may call ``leave``. It calls no other
+    method: it may have interrupted one, so it sets a flag for the training loop instead.
+
     Ctrl-C comes out of a wait as KeyboardInterrupt. What was waited for is still under way:
     ``wait`` can be called again for an exchange; a late answer of another request is dropped."""
 
