@@ -324,11 +324,6 @@ class Attached(Policy):
 
     def average_buffers(self) -> None:
         """Average buffers of float types over all workers. Every worker calls it."""
-        weight, _ = self._weight_of()
-        self._buffers.average(weight)
-
-    def _prepare_save(self) -> None:
-        """Make this worker's state the job's, for a file. Every worker calls it."""
         self._buffers.average()
 
     def loaded(self) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Dict, List
 
-import numpy
 import torch
 
 from paragon._store import Declaration, Entry, Store
@@ -70,22 +69,16 @@ class Buffers:
         self._since += 1
         return bool(self.names) and self._since >= EXCHANGES and self._store.num_workers > 1
 
-    def average(self, weight: float = 1.0) -> None:
-        """Average the buffers over all workers. Every worker calls it."""
+    def average(self) -> None:
+        """Average the buffers over all workers, which count alike: one that repeats a batch has
+        statistics, too. Every worker calls it."""
         self._since = 0
         if not self.names or self._store.num_workers == 1:
             return
         changed = self._slots[-1]
         for i, (slot, b) in enumerate(zip(self._slots, self._tensors())):
             changed[i] = not torch.equal(b, self._before[self.names[i]])
-            if weight == 0:
-                slot[:] = 0
-                continue
-            view = torch.from_numpy(slot).view(b.shape)
-            view.copy_(b)
-            if weight != 1:
-                view.mul_(weight)
-        changed *= numpy.float32(weight)
-        self._store.wait(self._plan.exchange(weight=weight, answer=True))
+            torch.from_numpy(slot).view(b.shape).copy_(b)
+        self._store.wait(self._plan.exchange(answer=True))
         self._take_over([c > 0 for c in changed.tolist()])
         self._remember()

@@ -36,7 +36,7 @@ def save(
     optimizers = _layout.optimizers_of(optimizer)
     if attached is not None:
         optimizers = optimizers or attached.optimizers
-        attached._prepare_save()
+        attached.average_buffers()
         if attached.store.rank != 0:
             return
     tensors = dict(module.state_dict())
