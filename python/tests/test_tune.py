@@ -19,12 +19,18 @@ def test_a_population_of_python_trials_goes_on_from_checkpoints(tmp_path):
     with open(tmp_path / "runs" / "spirals" / "trials.csv") as table:
         trials = list(csv.DictReader(table))
     assert len(trials) == 4, out
+    # Who takes over the files of a trial that has ended has nothing left to do at its own step 2.
+    assert "4" in {trial["step"] for trial in trials}, out
     for trial in trials:
-        assert (trial["state"], trial["step"]) == ("completed", "4"), out
+        assert trial["state"] == "completed" and int(trial["step"]) >= 2, out
         assert float(trial["accuracy"]) > 0.5, out
     # A trial that is begun again, from its own or another trial's files, does no epoch twice.
-    assert re.search(r"attempt 2 started on local from .*checkpoint of step 2", out), out
-    for folder in (tmp_path / "runs" / "spirals" / "trials").iterdir():
-        for log in folder.rglob("*.log"):
-            steps = [int(s) for s in re.findall(r"accuracy=\S+ loss=\S+ step=(\d+)", log.read_text())]
-            assert steps == sorted(set(steps)), f"{log}: {steps}"
+    begun = 0
+    for log in (tmp_path / "runs" / "spirals" / "trials").glob("*/attempt-*/worker_0.log"):
+        steps = [int(s) for s in re.findall(r"loss=\S+ step=(\d+)", log.read_text())]
+        if log.parent.name == "attempt-1":
+            assert steps == [1, 2], f"{log}: {steps}"
+        elif steps:
+            begun += 1
+            assert steps == [3, 4], f"{log}: {steps}"
+    assert begun > 0, out
