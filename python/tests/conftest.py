@@ -16,7 +16,6 @@ NUMPY_ALONE = ("test_core", "test_files", "test_reference", "test_sparse", "test
 # only make pyenv-latest installs it.
 ALSO = {
     "test_torch_safetensors": ("safetensors",),
-    "test_torch_safetensors": ("safetensors",),
     "test_transformers": ("transformers", "accelerate"),
 }
 
