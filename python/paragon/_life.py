@@ -33,8 +33,8 @@ def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
     Without a job in the environment this process is a job of one worker. ``store`` is "dist_sync"
     or "dist_async" (also "local" and "device", which are of one process). ``timeout`` is in
     seconds: a call that waits longer for others is an UnavailableError; ``math.inf`` waits for
-    ever. The store is closed at the end of the program; an exception that ends the program fails the job,
-    with its text."""
+    ever. The store is closed at the end of the program; an exception that ends the program fails
+    the job, with its text."""
     from ._store import Store
 
     global _current
@@ -107,7 +107,7 @@ def _abort(cause: BaseException) -> None:
 
 
 def _bounded(end: Any) -> None:
-    """Runs close or abort, which take 5 s at most; Ctrl-C ends them at once."""
+    """Runs close or abort, which take 5.5 s at most; Ctrl-C ends them at once."""
     try:
         end()
     except KeyboardInterrupt:

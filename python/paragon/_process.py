@@ -68,7 +68,7 @@ def leave_member() -> None:
 
 
 def _job() -> str:
-    """Returns what tells the job of the environment from others."""
+    """Returns a hash of the environment variables that describe the job."""
     names = sorted(n for n in os.environ if n.startswith(("DMLC_", "PARAGON_")) and n != MEMBER)
     text = "\n".join(f"{n}={os.environ[n]}" for n in names)
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]

@@ -93,7 +93,8 @@ class Store:
 
     Made by :func:`paragon.init`. Any thread may call its methods; a wait of one does not hold up
     another's calls. Calls for one key may not be made at the same time. Only the process that made
-    it may use it: in a child every method raises ForkError.
+    it may use it: in a forked child ``rank`` and the other properties can be read, ``close`` and
+    ``abort`` do nothing, and every other method raises ForkError.
 
     A signal handler may raise an exception, at any line, and may call ``leave``. It calls no other
     method: it may have interrupted one, so it sets a flag for the training loop instead.
@@ -114,7 +115,6 @@ class Store:
         except BaseException:
             self._bridge.kill()
             raise
-        self._pid = os.getpid()
 
     def _join(self, store: str, timeout: float) -> None:
         memory = self._memory = Memory(self._bridge)

@@ -8,8 +8,8 @@ programs::
     except paragon.errors.SizeError as e:
         print(e.key, e.worker, e.seconds)
 
-The classes from :class:`UnknownKeyError` to :class:`InternalError` are answers of the job;
-:class:`BridgeError` and :class:`ForkError` are found in this process.
+The classes from :class:`UnknownKeyError` to :class:`InternalError` may be answers of the job, or be
+found before it is asked; :class:`BridgeError` and :class:`ForkError` are about this process.
 """
 
 from __future__ import annotations
@@ -148,11 +148,11 @@ class NeededError(ParagonError):
 
 
 class DamagedError(ParagonError):
-    """A checkpoint's file does not agree with its checksums."""
+    """A file of a model or a checkpoint is cut off, or does not agree with its checksums."""
 
 
 class UsageError(ParagonError, ValueError):
-    """An argument that cannot be."""
+    """An argument has a type or a value that the call does not take; the text says what it does."""
 
 
 class ProtocolError(ParagonError):

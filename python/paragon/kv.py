@@ -85,8 +85,8 @@ _ABSENT = {
     "set_updater": "an updater is code of this process: name the servers' optimizer by "
     "set_optimizer, or apply the pulled sum here",
     "_set_updater": "name the servers' optimizer by set_optimizer",
-    "send_command_to_servers": "servers take no commands; the program launch has ctl",
-    "_send_command_to_servers": "servers take no commands; the program launch has ctl",
+    "send_command_to_servers": "servers take no commands; launch ctl steers the job",
+    "_send_command_to_servers": "servers take no commands; launch ctl steers the job",
     "set_barrier_before_exit": "the end of a worker does not wait for others; call barrier()",
     "num_dead_node": "launch watches the workers; its page and ctl list them",
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Dict
 
 ADVICE: Dict[str, str] = {
-    "cross_barrier": "paragon.torch.attach(model, optimizer, store, mode='server'), where servers "
-    "make the step",
+    "cross_barrier": "paragon.torch.attach(model, opt, store, optimizer='server'), where the "
+    "servers make the step",
     "get_pushpull_speed": "launch top, which shows the bytes of each worker and server",
     "common": "the names of paragon.byteps.torch",
     "misc": "launch",
