@@ -46,7 +46,9 @@ def main():
 
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    model = nn.Sequential(nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2))
+    model = nn.Sequential(
+        nn.Linear(2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 2)
+    )
     opt = torch.optim.SGD(model.parameters(), options.rate, momentum=options.momentum)
     options.checkpoint.mkdir(parents=True, exist_ok=True)
     path, done = newest(options.checkpoint)

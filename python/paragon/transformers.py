@@ -77,7 +77,7 @@ def attach(
         model = accelerator.unwrap_model(model)
     inner = getattr(optimizer, "optimizer", optimizer)
     attached = _Accelerated(model, inner, store, None, state, compression, 1)
-    _attach._registry.append(attached)
+    _attach.register(attached)
     return attached
 
 
@@ -211,7 +211,7 @@ def distribute(
             if trainer.args.max_steps <= 0:
                 steps = math.ceil(trainer.args.num_train_epochs * len(callback.sampler))
             # A worker that joins later has the same schedule as the others.
-            high, low = _layout._first_values(
+            high, low = _layout.first_values(
                 store, "paragon/transformers/steps", [steps >> 20, steps & 0xFFFFF]
             )
             return create((int(high) << 20) + int(low), *args, **kwargs)

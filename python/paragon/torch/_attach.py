@@ -30,6 +30,11 @@ _taken: "weakref.WeakKeyDictionary[Store, Set[str]]" = weakref.WeakKeyDictionary
 _NO_INFINITY = ("2bit", "1bit")
 
 
+def register(attached: "Attached") -> None:
+    """Counts what was attached among everything attached in this process."""
+    _registry.append(attached)
+
+
 def registry() -> List["Attached"]:
     """Everything attached in this process, in order."""
     return list(_registry)
@@ -80,7 +85,7 @@ def attach(
 
         kind = ServerAttached
     found = kind(model, own, store, name, state, compression, backward_passes_per_step)
-    _registry.append(found)
+    register(found)
     return found
 
 

@@ -169,9 +169,9 @@ class GradientExchange:
                 s.place = (region, self._each * i)
                 s.view = self._seen_as(s, 0)
                 s.address = s.view.data_ptr()
-        # Behind a flag for each parameter: a gradient is not finite; buffers are due; and where sums
-        # are divided here, 1 at the place of this worker's rank, which comes back as 1 divided by
-        # the weight of the round.
+        # Behind a flag for each parameter come: whether a gradient is not finite; whether buffers
+        # are due; and where sums are divided here, 1 at the place of this worker's rank, which
+        # comes back as 1 divided by the weight of the round.
         self._used = len(slots)
         self._odd, self._due, self._shares = self._used, self._used + 1, self._used + 2
         size = self._shares + (_RANKS if self._form == "dense" else 0)
@@ -244,7 +244,8 @@ class GradientExchange:
                     return
                 try:
                     self._take(slot)
-                except Exception as e:  # raised by the call at the end
+                except Exception as e:
+                    # The call at the end of backward raises it.
                     self._failure = e
 
         return arrived
@@ -350,12 +351,7 @@ class GradientExchange:
         view, weight = slot.view, self._weight
         if gradient.requires_grad:
             gradient = gradient.detach()
-        if gradient.layout != torch.strided:
-            raise UsageError(
-                f"parameter {slot.name} got a sparse gradient, but no Embedding(sparse=True) of "
-                "the model owns it: sparse gradients of other modules are not exchanged. With "
-                "DistributedOptimizer give sparse_as_dense=True, or use paragon.torch.attach"
-            )
+        self._check_dense(slot, gradient)
         self._here[slot.index] = 1
         if self._finite and not bool(torch.isfinite(gradient).all()):
             self._flags[self._odd] = 1
@@ -376,7 +372,8 @@ class GradientExchange:
         if gradient.layout != torch.strided:
             raise UsageError(
                 f"parameter {slot.name} got a sparse gradient, but no Embedding(sparse=True) of "
-                "the model owns it: sparse gradients of other modules are not exchanged"
+                "the model owns it: sparse gradients of other modules are not exchanged. With "
+                "DistributedOptimizer give sparse_as_dense=True, or use paragon.torch.attach"
             )
 
     def _send(self, first: int, count: int, answer: bool) -> int:

@@ -197,16 +197,17 @@ def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
 def first_text(store: Store, prefix: str, text: str) -> str:
     """Rank 0's text, or in a running job the text that it began with."""
     data = text.encode()
-    length = _first_values(store, f"paragon/layout/{prefix}bytes", [len(data)])
+    length = first_values(store, f"paragon/layout/{prefix}bytes", [len(data)])
     n = int(length[0])
     padded = numpy.zeros(n, numpy.float32)
     kept = numpy.frombuffer(data[:n], numpy.uint8)
     padded[: len(kept)] = kept
-    values = _first_values(store, f"paragon/layout/{prefix}text", padded)
+    values = first_values(store, f"paragon/layout/{prefix}text", padded)
     return values.astype(numpy.uint8).tobytes().decode(errors="replace")
 
 
-def _first_values(store: Store, key: str, values: Any) -> numpy.ndarray:
+def first_values(store: Store, key: str, values: Any) -> numpy.ndarray:
+    """Rank 0's values, or in a running job those that it began with."""
     region = store.memory([len(values)])
     region.slot(0)[: len(values)] = values
     store.init([Declaration(key, region, 0, len(values))])

@@ -310,8 +310,8 @@ class ElasticSampler:
         theirs = _layout.first_text(store, "sampler/", own)
         if theirs != own:
             raise errors.ConflictError(
-                f"ElasticSampler: this worker has {own}, and worker 0 has {theirs}; give all workers "
-                "the same",
+                f"ElasticSampler: this worker has {own}, and worker 0 has {theirs}; give all "
+                "workers the same",
                 worker=None if store.joining else store.rank,
             )
 
@@ -324,8 +324,8 @@ class ElasticSampler:
         if store.closed or store.num_workers == 1 or getattr(sys, "last_value", None) is not None:
             return
         print(
-            f"paragon: worker {store.rank} ends in epoch {turn.epoch} with {turn.left} steps left; if "
-            "others go on, nobody uses the rest of its examples of this epoch",
+            f"paragon: worker {store.rank} ends in epoch {turn.epoch} with {turn.left} steps left; "
+            "if others go on, nobody uses the rest of its examples of this epoch",
             file=sys.stderr,
             flush=True,
         )
@@ -384,9 +384,9 @@ class ElasticSampler:
     def _check_loader(self, loader: Any) -> None:
         if isinstance(getattr(loader, "dataset", None), torch.utils.data.IterableDataset):
             raise TypeError(
-                "ElasticSampler: the loader's data set is an IterableDataset, whose examples have no "
-                "numbers, so nobody can say which were used; give it __getitem__ and __len__, for "
-                "example with one number for each file, or read it without this sampler"
+                "ElasticSampler: the loader's data set is an IterableDataset, whose examples have "
+                "no numbers, so nobody can say which were used; give it __getitem__ and __len__, "
+                "for example with one number for each file, or read it without this sampler"
             )
         if getattr(loader, "in_order", True) is False:
             raise ValueError(
@@ -496,8 +496,8 @@ class _Source:
         if size != turn.size:
             raise errors.ParagonError(
                 f"ElasticSampler: epoch {turn.epoch} step {turn.step}: the loader's batch has "
-                f"{size} examples that count, want {turn.size}; a loader must keep the order of its "
-                "batch_sampler, and make one batch of each list"
+                f"{size} examples that count, want {turn.size}; a loader must keep the order of "
+                "its batch_sampler, and make one batch of each list"
             )
         return batch, indices
 

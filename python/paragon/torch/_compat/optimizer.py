@@ -46,7 +46,7 @@ class Combined(_attach.Attached):
                 if p.requires_grad
             ]
         super().__init__(module, None, store, None, None, compression, passes)
-        _attach._registry.append(self)
+        _attach.register(self)
 
     def step_by(self, optimizer: torch.optim.Optimizer) -> None:
         """Checks before each step of the optimizer that gradients are combined.
