@@ -9,7 +9,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from fakestore import run  # noqa: E402
 
-from paragon.torch import _collectives, _stream  # noqa: E402
+from paragon.torch import _collectives, _stream, _values  # noqa: E402
 
 TYPES = [
     torch.float32,
@@ -36,7 +36,7 @@ def bits(dtype: torch.dtype, n: int, seed: int) -> torch.Tensor:
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    equal = bool(np.array_equal(_collectives._bytes(a), _collectives._bytes(b)))
+    equal = bool(np.array_equal(_values.as_bytes(a), _values.as_bytes(b)))
     return a.dtype == b.dtype and a.shape == b.shape and equal
 
 
@@ -50,6 +50,18 @@ def test_broadcast_keeps_every_bit(dtype: torch.dtype, root: int) -> None:
 
     for got in run(3, program):
         assert same(got[0], bits(dtype, 1001, root)) and same(got[1], bits(dtype, 3, 100 + root))
+
+
+def test_conjugated_and_negated_views_are_what_they_show() -> None:
+    value = torch.tensor([1 + 2j, 3j])
+
+    def program(store):
+        c = _collectives.of(store)
+        return c.allgather(value.conj(), "conjugated") + c.allgather(value.conj().imag, "negated")
+
+    for conjugated, other, negated, _ in run(2, program):
+        assert torch.equal(conjugated, value.conj()) and same(other, conjugated)
+        assert torch.equal(negated, value.conj().imag)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)

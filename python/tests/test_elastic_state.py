@@ -11,19 +11,19 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from paragon.torch import _share, _state  # noqa: E402
+from paragon.torch import _share, _state, _values  # noqa: E402
 
 
 def through_text(value, own=None):
     """The value as another process gets it."""
     tensors: list = []
     text = json.dumps(_state.flatten(value, tensors, "state"))
-    kinds = [(list(t.shape), t.dtype, _state.is_raw(t)) for t in tensors]
-    values = [_state.values_of(t, raw).copy() for t, (_, _, raw) in zip(tensors, kinds)]
+    kinds = [(list(t.shape), t.dtype, _values.is_raw(t)) for t in tensors]
+    values = [_values.values_of(t, raw).copy() for t, (_, _, raw) in zip(tensors, kinds)]
     for v, t, (_, _, raw) in zip(values, tensors, kinds):
         assert v.dtype == numpy.float32
-        assert len(v) == _state.length(t.numel() * t.element_size(), raw)
-    got = [_state.tensor_of(v, *kind) for v, kind in zip(values, kinds)]
+        assert len(v) == _values.length(t.numel() * t.element_size(), raw)
+    got = [_values.tensor_of(v, *kind) for v, kind in zip(values, kinds)]
     return _state.restore(json.loads(text), got, own)
 
 
@@ -95,20 +95,20 @@ TYPES = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 comp
 def test_every_bit_of_every_type_arrives(name):
     dtype = getattr(torch, name)
     want = torch.zeros(15, dtype=dtype)
-    inside = _state._as_bytes(want)
+    inside = _values.as_bytes(want)
     inside[:] = numpy.random.default_rng(1).integers(0, 2 if name == "bool" else 256, inside.shape)
     got = through_text([want.reshape(3, 5), want[0].clone(), want[:0].clone()])
     assert [g.dtype for g in got] == [dtype] * 3
     assert [list(g.shape) for g in got] == [[3, 5], [], [0]]
-    assert _state._as_bytes(got[0]).tobytes() == _state._as_bytes(want).tobytes()
-    assert _state._as_bytes(got[1]).tobytes() == _state._as_bytes(want[:1]).tobytes()
+    assert _values.as_bytes(got[0]).tobytes() == _values.as_bytes(want).tobytes()
+    assert _values.as_bytes(got[1]).tobytes() == _values.as_bytes(want[:1]).tobytes()
 
 
 def test_float32_goes_as_it_is_unless_a_sum_with_zeros_would_change_it():
-    assert _state.is_raw(torch.tensor([1.5, 0.0, 1e-45]))
+    assert _values.is_raw(torch.tensor([1.5, 0.0, 1e-45]))
     for odd in (-0.0, math.nan, math.inf):
         want = torch.tensor([1.5, odd])
-        assert not _state.is_raw(want)
+        assert not _values.is_raw(want)
         got = through_text(want)
         assert got.view(torch.int32).tolist() == want.view(torch.int32).tolist()
 

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from ._stream import Disagreement, Stream, WorkerMissing
+from ._values import as_bytes
 
 if TYPE_CHECKING:
     from paragon._store import Store
@@ -158,7 +159,7 @@ class Collectives:
         mine = tensor.detach() if before == 1.0 else tensor.detach() * before
         mine = mine.to(tensor.dtype)
         what = f"{op} of {_describe(name, mine)}"
-        parts = [_tensor(b, mine) for b in self._stream.gather(what, _bytes(mine))]
+        parts = [_tensor(b, mine) for b in self._stream.gather(what, as_bytes(mine))]
         if mine.dtype in SUMMED:
             parts = [p.float() for p in parts]
         result = parts[0]
@@ -184,7 +185,7 @@ class Collectives:
         what = f"broadcast from worker {root} of " + ", ".join(_describe(n, t) for n, t in tensors)
         nothing = np.zeros(0, np.uint8)
         is_root = self.store.rank == root
-        mine = np.concatenate([_bytes(t) for _, t in tensors]) if is_root and tensors else nothing
+        mine = np.concatenate([as_bytes(t) for _, t in tensors]) if is_root and tensors else nothing
         values = self._stream.gather(what, mine)[root]
         if is_root:
             return
@@ -203,7 +204,7 @@ class Collectives:
         row = mine[:0]
         row_shape = "×".join(map(str, row.shape[1:])) or "1"
         what = f"allgather of {name!r} (rows of {row_shape}, {str(row.dtype)[6:]})"
-        gathered = self._stream.gather(what, _bytes(mine))
+        gathered = self._stream.gather(what, as_bytes(mine))
         return [_rows(b, row).to(tensor.device) for b in gathered]
 
     def broadcast_object(self, obj: Any, root: int = 0, name: Optional[str] = None) -> Any:
@@ -321,16 +322,6 @@ def _describe(name: Optional[str], tensor: torch.Tensor) -> str:
     return f"{name!r} ({shape}, {str(tensor.dtype)[6:]})"
 
 
-def _bytes(tensor: torch.Tensor) -> np.ndarray:
-    """The tensor's bytes in row-major order."""
-    flat = tensor.detach().cpu().contiguous().reshape(-1)
-    if flat.is_complex():
-        flat = torch.view_as_real(flat).reshape(-1)
-    if not flat.numel():
-        return np.zeros(0, np.uint8)
-    return flat.view(torch.uint8).numpy()
-
-
 def _tensor(data: np.ndarray, like: torch.Tensor) -> torch.Tensor:
     """A new tensor of like's type and shape with the bytes of data."""
     want = like.numel() * like.element_size()
@@ -340,9 +331,7 @@ def _tensor(data: np.ndarray, like: torch.Tensor) -> torch.Tensor:
             f"same shape and type on all workers"
         )
     result = torch.empty(like.shape, dtype=like.dtype)
-    if want:
-        flat = torch.view_as_real(result).reshape(-1) if result.is_complex() else result.view(-1)
-        flat.view(torch.uint8).copy_(torch.from_numpy(data.copy()))
+    as_bytes(result)[:] = data
     return result
 
 

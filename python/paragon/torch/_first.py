@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import List, Sequence, Tuple
 
-import numpy
 import torch
 
 from paragon._store import Declaration, Store
 
-from ._layout import FLOATS, log_once
+from . import _values
+from ._layout import log_once
 
 # The most values of the tensors that are sent at a time: 64 MB.
 _AT_ONCE = 16 << 20
@@ -37,11 +37,14 @@ def take_first(store: Store, prefix: str, tensors: Sequence[Tuple[str, torch.Ten
         _take(store, prefix, part)
 
 
+def _is_raw(t: torch.Tensor) -> bool:
+    """Whether the first value of a key can be the tensor's own values: nothing is added to it."""
+    return t.dtype == torch.float32
+
+
 def _length(t: torch.Tensor) -> int:
-    """The number of float32 values that carry t: its own, or its bytes by twos."""
-    if t.dtype in FLOATS:
-        return t.numel()
-    return (t.numel() * t.element_size() + 1) // 2
+    """The number of float32 values that carry a tensor."""
+    return _values.length(t.numel() * t.element_size(), _is_raw(t))
 
 
 def _take(store: Store, prefix: str, part: Sequence[Tuple[str, torch.Tensor]]) -> None:
@@ -53,21 +56,10 @@ def _take(store: Store, prefix: str, part: Sequence[Tuple[str, torch.Tensor]]) -
     slots = [region.slot(i)[:n] for i, n in enumerate(lengths)]
     keys = [f"paragon/first/{prefix}{n}" for n, _ in part]
     for slot, (_, t) in zip(slots, part):
-        if t.dtype in FLOATS:
-            torch.from_numpy(slot).view(t.shape).copy_(t)
-        else:
-            data = t.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-            padded = numpy.zeros(2 * len(slot), numpy.uint8)
-            padded[: len(data)] = data
-            slot[:] = padded.view(numpy.uint16)
+        slot[:] = _values.values_of(t, _is_raw(t))
     store.init([Declaration(k, region, i, lengths[i]) for i, k in enumerate(keys)])
     store.pull([(k, region, i) for i, k in enumerate(keys)])
     with torch.no_grad():
         for slot, (_, t) in zip(slots, part):
-            if t.dtype in FLOATS:
-                t.copy_(torch.from_numpy(slot).view(t.shape))
-                continue
-            data = slot.astype(numpy.uint16).view(numpy.uint8)
-            data = data[: t.numel() * t.element_size()].copy()
-            t.copy_(torch.from_numpy(data).view(t.dtype).view(t.shape))
+            t.copy_(_values.tensor_of(slot, list(t.shape), t.dtype, _is_raw(t)))
     region.free()

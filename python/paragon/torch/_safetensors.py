@@ -19,6 +19,8 @@ import torch
 
 from paragon.errors import DamagedError, UsageError
 
+from ._values import as_bytes
+
 Path = Union[str, "os.PathLike[str]"]
 
 # A longer header is no file of ours: the same limit as in package safetensors.
@@ -85,7 +87,7 @@ def write(
             f.write(len(text).to_bytes(8, "little"))
             f.write(text)
             for name in order:
-                f.write(_bytes(tensors[name]))
+                f.write(memoryview(as_bytes(tensors[name])))
             f.flush()
             os.fsync(f.fileno())
         os.chmod(beside, 0o666 & ~_umask())
@@ -99,11 +101,6 @@ def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return mask
-
-
-def _bytes(t: torch.Tensor) -> memoryview:
-    flat = t.detach().to("cpu").contiguous().reshape(-1)
-    return memoryview(flat.view(torch.uint8).numpy())
 
 
 def read(path: Path) -> Tuple[Dict[str, torch.Tensor], Dict[str, str]]:

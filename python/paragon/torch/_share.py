@@ -4,7 +4,7 @@ The worker of the lowest rank that has the state tells all a text: the structure
 everything that is no tensor. Then the tensors follow as a stream of float32 values in keys
 ``paragon/share/0``, ``/1`` and so on, as many rounds as it takes. In each round the source pushes
 values with weight 1 and the others push zeros with weight 0, so the mean is what the source pushed.
-Everything is exact for every type (see ``_state``).
+Everything is exact for every type (see ``_values``).
 
 Each key is one shard of one server, so a round has all of it or nothing. Its first values are the
 numbers of the attempt and of the round. If the source is lost before the end, every worker sees the
@@ -23,7 +23,7 @@ import torch
 from paragon._store import Declaration, Entry, Store
 from paragon.errors import ParagonError
 
-from . import _state
+from . import _state, _values
 
 # The values of a key, of which the first _HEAD are the numbers of the attempt and the round: the
 # longest key that is not cut into shards. So many keys are exchanged in one round, 16 MiB.
@@ -279,9 +279,9 @@ class _Outgoing:
     def __init__(self, items: Sequence[Item], node: int, serial: int) -> None:
         tensors: list[torch.Tensor] = []
         structure = [[item.name, _state.flatten(item.read(), tensors, item.name)] for item in items]
-        raw = [_state.is_raw(t) for t in tensors]
+        raw = [_values.is_raw(t) for t in tensors]
         kinds = [[str(t.dtype).rpartition(".")[2], list(t.shape), r] for t, r in zip(tensors, raw)]
-        total = sum(_state.length(t.numel() * t.element_size(), r) for t, r in zip(tensors, raw))
+        total = sum(_values.length(t.numel() * t.element_size(), r) for t, r in zip(tensors, raw))
         told = {
             "node": node,
             "serial": serial,
@@ -291,7 +291,7 @@ class _Outgoing:
         }
         self.text = json.dumps(told, separators=(",", ":"))
         self._arrays: Iterator[numpy.ndarray] = (
-            _state.values_of(t, r) for t, r in zip(tensors, raw)
+            _values.values_of(t, r) for t, r in zip(tensors, raw)
         )
         self._rest = numpy.empty(0, numpy.float32)
 
@@ -339,8 +339,8 @@ class _Incoming:
         for name, shape, raw in self._told["tensors"]:
             dtype = getattr(torch, name)
             size = numpy.prod(shape, dtype=int) * torch.empty(0, dtype=dtype).element_size()
-            n = _state.length(int(size), raw)
-            out.append(_state.tensor_of(self._values[at : at + n], shape, dtype, raw))
+            n = _values.length(int(size), raw)
+            out.append(_values.tensor_of(self._values[at : at + n], shape, dtype, raw))
             at += n
         return out
 
