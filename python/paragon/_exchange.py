@@ -128,6 +128,7 @@ class Exchanges:
         examples: int,
         factor: float = 0.0,
     ) -> int:
+        """Starts an exchange, and returns its number: see :meth:`Plan.exchange`."""
         self.bridge.check_process()
         while self.last - self._ended >= MAX_UNDER_WAY:
             self._await(self.last - MAX_UNDER_WAY + 1)

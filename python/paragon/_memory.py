@@ -14,6 +14,10 @@ from .errors import InternalError, UsageError
 if TYPE_CHECKING:
     from ._bridge import Bridge
 
+MAX_SLOTS = 4096
+"""The most slots of a region."""
+
+# The bytes of a value.
 _VALUE = 4
 _PAGE = mmap.PAGESIZE
 _MAP_FIXED = 0x10
@@ -126,8 +130,8 @@ class Memory:
         for i, n in enumerate(lengths):
             if n < 1:
                 raise UsageError(f"paragon: memory: slot {i} has {n} values, want at least 1")
-        if not 0 < len(lengths) <= 4096:
-            raise UsageError(f"paragon: memory: got {len(lengths)} slots, want 1 to 4096")
+        if not 0 < len(lengths) <= MAX_SLOTS:
+            raise UsageError(f"paragon: memory: got {len(lengths)} slots, want 1 to {MAX_SLOTS}")
         bridge = self._bridge
         result, descriptors = bridge.request_with_descriptors("memory", {"lengths": lengths})
         return self.add(result, lengths, descriptors)
@@ -151,6 +155,7 @@ class Memory:
         return region
 
     def free(self, region: Region) -> None:
+        """Gives a region back. One that was given back before is left alone."""
         with self._bridge.lock:
             if self._regions.get(region.id) is not region:
                 return

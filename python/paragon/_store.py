@@ -26,12 +26,14 @@ __all__ = ["Declaration", "Entry", "Plan", "Region", "Store", "Turn"]
 END_SECONDS = 5.5
 """How long close and abort may take: the bridge bounds them to 5 s, and then has to end."""
 
-# Of a packet's 64 KiB the lists of a request take at most this.
+# Of a packet's 64 KiB the lists of a request take at most this; and the bridge takes so many keys,
+# or entries of a plan, in one.
 _LIST_BYTES = 48 * 1024
-_MAX_KEYS = 256
-# _BROADCAST is the most bytes of a text in one broadcast: the scheduler's limit, less a header.
-_BROADCAST = (512 << 10) - 128
-_SCRATCH = (_BROADCAST + 128) // 4
+_MAX_KEYS, _MAX_ENTRIES = 256, 4096
+# _TEXT_BYTES is the most bytes of a text in one broadcast: the scheduler's limit, less a header.
+_TEXT_BYTES = (512 << 10) - 128
+# _SCRATCH_VALUES is the length of the slot for texts and indices.
+_SCRATCH_VALUES = (512 << 10) // 4
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,7 @@ class Store:
 
     def plan(self, entries: Sequence[Entry]) -> Plan:
         """Names once what is exchanged again and again."""
-        runs = list(_runs(json_entries(entries), 4096))
+        runs = list(_runs(json_entries(entries), _MAX_ENTRIES))
         if not runs:
             raise UsageError("paragon: plan: got no entries, want at least 1")
         number = self._request("plan", {"entries": runs[0]})["plan"]
@@ -366,7 +368,7 @@ class Store:
 
     def _scratch_region(self) -> Region:
         if self._scratch is None:
-            self._scratch = self.memory([_SCRATCH])
+            self._scratch = self.memory([_SCRATCH_VALUES])
         return self._scratch
 
     # ---- workers that come and go
@@ -514,10 +516,10 @@ def _runs(items: Sequence[Dict[str, Any]], most: int) -> Iterator[List[Dict[str,
 
 
 def _pieces(data: bytes) -> List[bytes]:
-    """Cuts UTF-8 text into pieces of at most _BROADCAST bytes, between characters."""
+    """Cuts UTF-8 text into pieces of at most _TEXT_BYTES bytes, between characters."""
     pieces = []
-    while len(data) > _BROADCAST:
-        end = _BROADCAST
+    while len(data) > _TEXT_BYTES:
+        end = _TEXT_BYTES
         while data[end] & 0xC0 == 0x80:
             end -= 1
         pieces.append(data[:end])

@@ -41,7 +41,7 @@ import numpy as np
 
 from . import _life
 from ._exchange import Entry, Plan
-from ._memory import Region
+from ._memory import MAX_SLOTS, Region
 from ._store import Declaration, Store
 from .errors import DuplicateInitError, SizeError, UnknownKeyError, UnsupportedError, UsageError
 
@@ -332,7 +332,9 @@ class KVStore:
                 self._take("pushpull", d, v)
             elif v is not d.gradient:
                 d.gradient[...] = v
-        number = self._plan(group).exchange(0, None, self.weight, self.examples, True)
+        number = self._plan(group).exchange(
+            weight=self.weight, examples=self.examples, answer=True
+        )
         self.store.wait(number)
         return self._give(group, outs)
 
@@ -540,8 +542,8 @@ class KVStore:
         if len(values) == 1:
             return [self._pooled(values[0].size)]
         found: List[Tuple[Region, Tuple[int, int]]] = []
-        for at in range(0, len(values), 2048):
-            sizes = [v.size for v in values[at : at + 2048]]
+        for at in range(0, len(values), MAX_SLOTS // 2):
+            sizes = [v.size for v in values[at : at + MAX_SLOTS // 2]]
             region = self.store.memory(sizes + sizes)
             found += [(region, (i, len(sizes) + i)) for i in range(len(sizes))]
         return found

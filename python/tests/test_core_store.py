@@ -239,7 +239,7 @@ def test_broadcast_begins_again_when_its_sender_was_lost(
     piece, others = s._broadcast_piece, iter([b"2 0123"])
     # The first head is of a worker that is lost then: its pieces are another worker's.
     monkeypatch.setattr(s, "_broadcast_piece", lambda b: piece(next(others, b)))
-    text = "y" * (_store._BROADCAST + 5)
+    text = "y" * (_store._TEXT_BYTES + 5)
     assert s.broadcast(text) == text
 
 

@@ -16,6 +16,7 @@ from typing import Callable, List, Optional, Sequence, Tuple
 import numpy
 import torch
 
+from paragon._memory import MAX_SLOTS
 from paragon._store import Declaration, Entry, Region, Store
 from paragon.errors import ConflictError, ParagonError, UsageError
 
@@ -32,9 +33,6 @@ _RANKS = 1024
 
 # At the end of a pass, groups that no hook has sent go together until they have so many values.
 RUN_VALUES = 1 << 16
-
-# The most slots of a region.
-_REGION_SLOTS = 4096
 
 
 class Slot:
@@ -161,7 +159,7 @@ class GradientExchange:
 
     def _allocate(self) -> None:
         store, slots = self._store, self.slots
-        at_once = _REGION_SLOTS // self._each
+        at_once = MAX_SLOTS // self._each
         for start in range(0, len(slots), at_once):
             part = slots[start : start + at_once]
             region = store.memory([s.parameter.numel() for s in part for _ in range(self._each)])

@@ -3,7 +3,9 @@ has ended. The ways differ between versions; features are asked for, not version
 
 from __future__ import annotations
 
+import functools
 import threading
+import types
 from typing import Any, Callable, List, Optional
 
 import torch
@@ -91,39 +93,32 @@ def before_step(optimizer: Any, check: Callable[[], None]) -> Callable[[], None]
     """Call check at the start of each step of the optimizer. Returns what ends that."""
     if hasattr(optimizer, "register_step_pre_hook"):
         return optimizer.register_step_pre_hook(lambda *_: check()).remove
-    return _wrap_step(optimizer, check)
+
+    def checked(before: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        check()
+        return before(*args, **kwargs)
+
+    # torch 1.13 has no such hooks.
+    return replace(optimizer, "step", checked)
 
 
-def _wrap_step(optimizer: Any, check: Callable[[], None]) -> Callable[[], None]:
-    """before_step for torch 1.13: an attribute of the object in front of its class's method. It is
-    a bound method, as lr_scheduler asks for, unless a scheduler has wrapped it before."""
-    import functools
-    import types
+def replace(optimizer: Any, name: str, by: Callable[..., Any]) -> Callable[[], None]:
+    """Put a method in front of the optimizer's own, which it gets as its first argument. Returns
+    what undoes that. It is a bound method with the old one's attributes, as schedulers ask for."""
+    had = optimizer.__dict__.get(name)
+    before = getattr(optimizer, name)
+    function = getattr(before, "__func__", before)
 
-    had = "step" in optimizer.__dict__
-    before = optimizer.step
-    function = getattr(before, "__func__", None)
-    if function is not None:
+    @functools.wraps(function)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return by(before, *args, **kwargs)
 
-        @functools.wraps(function)
-        def bound(self: Any, *args: Any, **kwargs: Any) -> Any:
-            check()
-            return function(self, *args, **kwargs)
+    setattr(optimizer, name, types.MethodType(method, optimizer))
 
-        optimizer.step = types.MethodType(bound, optimizer)
-    else:
-
-        @functools.wraps(before)
-        def plain(*args: Any, **kwargs: Any) -> Any:
-            check()
-            return before(*args, **kwargs)
-
-        optimizer.step = plain
-
-    def remove() -> None:
-        if had:
-            optimizer.step = before
+    def undo() -> None:
+        if had is None:
+            optimizer.__dict__.pop(name, None)
         else:
-            optimizer.__dict__.pop("step", None)
+            setattr(optimizer, name, had)
 
-    return remove
+    return undo

@@ -7,11 +7,9 @@ so that schedulers act as they do in one process.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import tempfile
-import types
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import torch
@@ -19,12 +17,13 @@ import torch
 from paragon._store import Entry, Store
 from paragon.errors import ConflictError, UnsupportedError, UsageError
 
-from . import _safetensors
+from . import _hooks, _safetensors
 from ._attach import Attached
 from ._exchange import GradientExchange, Group, Policy, Slot, grouped
 
-# To the servers 0 is "not given", and a factor of 0 leaves even the optimizer's state alone.
-_NOTHING = 1e-30
+# What stands for 0: to the servers 0 is "not given", and a factor of 0 leaves even the optimizer's
+# state alone.
+_NEARLY_ZERO = 1e-30
 
 _LOCAL = 'use optimizer="local", which steps in each process'
 
@@ -32,8 +31,8 @@ _LOCAL = 'use optimizer="local", which steps in each process'
 # ---------------------------------------------------------------------- torch's rules as ours
 
 
-def _number(value: Any) -> float:
-    return float(value) or _NOTHING
+def _never_zero(value: Any) -> float:
+    return float(value) or _NEARLY_ZERO
 
 
 class _Rule:
@@ -62,16 +61,16 @@ def _sgd(group: Mapping[str, Any]) -> Dict[str, float]:
 def _adam(group: Mapping[str, Any]) -> Dict[str, float]:
     beta1, beta2 = group["betas"]
     return {
-        "beta1": _number(beta1),
-        "beta2": _number(beta2),
-        "epsilon": _number(group["eps"]),
+        "beta1": _never_zero(beta1),
+        "beta2": _never_zero(beta2),
+        "epsilon": _never_zero(group["eps"]),
     }
 
 
 def _rmsprop(group: Mapping[str, Any]) -> Dict[str, Any]:
     return {
-        "rho": _number(group["alpha"]),
-        "epsilon": _number(group["eps"]),
+        "rho": _never_zero(group["alpha"]),
+        "epsilon": _never_zero(group["eps"]),
         "momentum": float(group["momentum"]),
         "centered": bool(group["centered"]),
     }
@@ -79,7 +78,7 @@ def _rmsprop(group: Mapping[str, Any]) -> Dict[str, Any]:
 
 def _adagrad(group: Mapping[str, Any]) -> Dict[str, float]:
     return {
-        "epsilon": _number(group["eps"]),
+        "epsilon": _never_zero(group["eps"]),
         "initial_accumulator": float(group["initial_accumulator_value"]),
     }
 
@@ -249,7 +248,7 @@ class ServerExchange(GradientExchange):
         self._sent_any = True
         factor = 0.0
         if first < self._flags_entry:
-            factor = self.sent_rates[self._group_of[self._slot_at(first).index]] or _NOTHING
+            factor = self.sent_rates[self._group_of[self._slot_at(first).index]] or _NEARLY_ZERO
         examples = self._examples
         weight = self._weight if weight is None else weight
         return self._plan.exchange(first, count, weight, examples, answer, factor=factor)
@@ -416,9 +415,9 @@ class ServerAttached(Attached):
     def _watch_steps(self) -> None:
         own = self.optimizers[0]
         self._ends = [
-            _replace(own, "step", self._step),
-            _replace(own, "state_dict", self._state_dict),
-            _replace(own, "load_state_dict", self._load_state_dict),
+            _hooks.replace(own, "step", self._step),
+            _hooks.replace(own, "state_dict", self._state_dict),
+            _hooks.replace(own, "load_state_dict", self._load_state_dict),
         ]
 
     # ---- step
@@ -573,25 +572,3 @@ def _put(
     strings["paragon.store"] = "1"
     strings["paragon.keys"] = json.dumps(keys)
     strings.pop("paragon.crc32c", None)
-
-
-def _replace(optimizer: Any, name: str, by: Callable[..., Any]) -> Callable[[], None]:
-    """Put a method in front of the optimizer's own, which it gets as its first argument. Returns
-    what undoes that. It is a bound method with the old one's attributes, as schedulers ask for."""
-    had = optimizer.__dict__.get(name)
-    before = getattr(optimizer, name)
-    function = getattr(before, "__func__", before)
-
-    @functools.wraps(function)
-    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return by(before, *args, **kwargs)
-
-    setattr(optimizer, name, types.MethodType(method, optimizer))
-
-    def undo() -> None:
-        if had is None:
-            optimizer.__dict__.pop(name, None)
-        else:
-            setattr(optimizer, name, had)
-
-    return undo

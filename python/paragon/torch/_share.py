@@ -31,7 +31,10 @@ _SIZE = 64 << 10
 _HEAD = 2
 _KEYS = 64
 
-# Attempts are numbered in float32 values, in which whole numbers are exact up to here.
+# The most attempts of one share: each needs another source, and the one before was lost.
+_ATTEMPTS = 1 << 10
+
+# Attempts are numbered in float32 values, in which whole numbers up to here are exact.
 _NUMBERS = 1 << 23
 
 
@@ -50,8 +53,8 @@ class Sharer:
         all workers and differs from one share to the next. Returns whether this worker received.
         An error on all workers alike says that no worker has the state any more.
         """
-        for attempt in range(1 << 10):
-            serial = (number * 1021 + attempt) % _NUMBERS + 1
+        for attempt in range(_ATTEMPTS):
+            serial = (number * _ATTEMPTS + attempt) % _NUMBERS + 1
             outgoing, text = None, "null"
             if has_state:
                 try:
