@@ -98,13 +98,13 @@ def test_what_cannot_be_loaded_is_named_and_changes_nothing(tmp_path):
     assert torch.equal(before, other[0].weight)
     more = net()
     more.add_module("extra", nn.Linear(1, 1))
-    with pytest.raises(ConflictError, match=r"no tensor 'extra.weight' \(and 1 others\)"):
+    with pytest.raises(ConflictError, match=r"lacks 2 of the model's 11 tensors.*'extra.weight'"):
         pt.load(path, more)
     pt.load(path, more, strict=False)
     with pytest.raises(ConflictError, match="its optimizer is SGD, want Adam"):
         pt.load(path, net_ := net(), torch.optim.Adam(net_.parameters()))
     part = net()
-    with pytest.raises(ConflictError, match="other parameters"):
+    with pytest.raises(ConflictError, match="file has 0.weight in group 0, and the optimizer 2.weight"):
         pt.load(path, part, torch.optim.SGD(part[2].parameters(), 0.1))
     with pytest.raises(UsageError, match="tensor z is torch.complex64"):
         _safetensors.write(path, {"z": torch.zeros(1, dtype=torch.complex64)})

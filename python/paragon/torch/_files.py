@@ -15,6 +15,12 @@ from ._safetensors import Path
 # In a file's metadata: the numbers of the optimizers, as JSON.
 _OPTIMIZERS = "paragon.optimizers"
 
+# What to do where a file's optimizer is another one.
+_ALONE = (
+    "make the optimizer as it was when the file was saved, or load the model alone: before attach, "
+    "without optimizer="
+)
+
 
 def save(
     path: Path,
@@ -137,14 +143,15 @@ def _compare(
     missing = [n for n in own if n not in tensors]
     if missing and strict:
         raise ConflictError(
-            f"load {path}: it has no tensor {missing[0]!r} (and {len(missing) - 1} others), which "
-            "the model has; strict=False leaves these as they are"
+            f"load {path}: it lacks {len(missing)} of the model's {len(own)} tensors, the first is "
+            f"{missing[0]!r}; build the model that was saved, or leave these as they are by "
+            "strict=False"
         )
     for name, t in own.items():
         if name in tensors and tensors[name].shape != t.shape:
             raise ConflictError(
                 f"load {path}: tensor {name} has shape {tuple(tensors[name].shape)}, the model's "
-                f"{tuple(t.shape)}"
+                f"{tuple(t.shape)}; build the model that was saved"
             )
     return {n: t for n, t in tensors.items() if n not in own}
 
@@ -161,7 +168,7 @@ def _states(
     if len(told) != len(optimizers):
         raise ConflictError(
             f"load {path}: it has the state of {len(told)} optimizers, want that of "
-            f"{len(optimizers)}; load the model alone without optimizer="
+            f"{len(optimizers)}; {_ALONE}"
         )
     return [_state(path, o, told[i], names, _prefix(i), rest) for i, o in enumerate(optimizers)]
 
@@ -176,13 +183,16 @@ def _state(
 ) -> Dict[str, Any]:
     kind = type(optimizer).__name__
     if told["type"] != kind:
-        raise ConflictError(f"load {path}: its optimizer is {told['type']}, want {kind}")
+        raise ConflictError(
+            f"load {path}: its optimizer is {told['type']}, want {kind}; {_ALONE}"
+        )
     ours = [[names[id(p)] for p in g["params"]] for g in optimizer.param_groups]
     theirs = [g["params"] for g in told["groups"]]
-    if ours != theirs:
+    found = _layout.first_difference(_lines(theirs), _lines(ours))
+    if found is not None:
         raise ConflictError(
-            f"load {path}: the groups of {kind} have other parameters: "
-            f"{_first_name(theirs, ours)} in the file, {_first_name(ours, theirs)} here"
+            f"load {path}: the groups of {kind} have other parameters: the file has {found[0]}, "
+            f"and the optimizer {found[1]}; {_ALONE}"
         )
     numbers: Dict[str, int] = {}
     groups = []
@@ -211,9 +221,9 @@ def _tuples(groups: List[Dict[str, Any]], optimizer: Any) -> List[Dict[str, Any]
     return groups
 
 
-def _first_name(a: List[List[str]], b: List[List[str]]) -> Tuple[str, ...]:
-    for x, y in zip(a, b):
-        for i, name in enumerate(x):
-            if i >= len(y) or y[i] != name:
-                return (name,)
-    return tuple(a[len(b)][:1]) if len(a) > len(b) else ()
+def _lines(groups: List[List[str]]) -> List[str]:
+    """A line for each group and each parameter in it, to be compared with other groups."""
+    lines = []
+    for g, names in enumerate(groups):
+        lines += [f"group {g}"] + [f"{name} in group {g}" for name in names]
+    return lines

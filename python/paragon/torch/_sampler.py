@@ -120,7 +120,7 @@ class ElasticSampler:
     ) -> None:
         self._length = _number_of(length)
         if batch_size < 1:
-            raise ValueError(f"ElasticSampler: batch_size is {batch_size}, want at least 1")
+            raise errors.UsageError(f"ElasticSampler: batch_size is {batch_size}, want at least 1")
         self._batch = min(batch_size, self._length)
         self._seed = seed
         self._order = None if shuffle else "sequential"
@@ -155,10 +155,10 @@ class ElasticSampler:
         goes on where the first one was left.
         """
         if epochs < 1:
-            raise ValueError(f"ElasticSampler.epochs: got {epochs} epochs, want at least 1")
+            raise errors.UsageError(f"ElasticSampler.epochs: got {epochs} epochs, want at least 1")
         begin = self._first if first is None else first
         if not 0 <= begin <= epochs:
-            raise ValueError(
+            raise errors.UsageError(
                 f"ElasticSampler.epochs: the first epoch is {begin}, want 0 to {epochs}"
             )
         turn = self._start(epochs, begin) if self._turn is None else self._resume()
@@ -262,7 +262,7 @@ class ElasticSampler:
             raise errors.ParagonError("ElasticSampler.load_state_dict: call it before epochs()")
         for name, own in (("length", self._length), ("seed", self._seed)):
             if state[name] != own:
-                raise ValueError(
+                raise errors.UsageError(
                     f"ElasticSampler.load_state_dict: {name} was {state[name]} in the run of "
                     f"the checkpoint and is {own} here; want the same"
                 )
@@ -389,12 +389,12 @@ class ElasticSampler:
                 "for example with one number for each file, or read it without this sampler"
             )
         if getattr(loader, "in_order", True) is False:
-            raise ValueError(
+            raise errors.UsageError(
                 "ElasticSampler: the loader has in_order=False, and its batches are counted "
                 "in the order in which they were drawn; leave in_order out"
             )
         if not _draws_from(loader, self):
-            raise ValueError(
+            raise errors.UsageError(
                 "ElasticSampler: the loader does not draw from this sampler; make it with "
                 "DataLoader(dataset, batch_sampler=sampler, ...), without batch_size and shuffle"
             )
@@ -408,7 +408,7 @@ def _number_of(length: Union[int, Sized]) -> int:
         )
     number = length if isinstance(length, int) else len(length)
     if number < 1:
-        raise ValueError(f"ElasticSampler: the data set has {number} examples, want at least 1")
+        raise errors.UsageError(f"ElasticSampler: the data set has {number} examples, want at least 1")
     return number
 
 
