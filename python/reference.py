@@ -270,7 +270,7 @@ def markdown(docstring: str) -> Iterator[str]:
             yield from ["", "```python"] + textwrap.dedent(rest.strip("\n")).split("\n") + ["```"]
         elif block.startswith("===="):
             yield from ["```text"] + block.split("\n") + ["```"]
-        elif re.match(r"(Args|Returns|Raises):\n", block):
+        elif re.match(r"(Args|Attributes|Returns|Raises):\n", block):
             yield from items(block)
         else:
             yield from plain(block).split("\n")

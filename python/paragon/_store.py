@@ -40,10 +40,17 @@ _SCRATCH_VALUES = (512 << 10) // 4
 class Declaration:
     """A key and its first value, for :meth:`Store.init`. Rank 0's value counts.
 
-    ``size`` is the number of values in the slot. ``form`` is "average" (a round's sum over the
-    sum of weights replaces the value; no optimizer touches it), "dense" (the servers' optimizer,
-    or the sum without one), or "rows" (a table of ``rows`` × ``row_len`` values). ``shape`` is
-    that of the tensor in files of ``save``."""
+    Attributes:
+        key: the key's name.
+        region, slot: where the first value lies.
+        size: the number of values in the slot.
+        form: what a round does with the value. "average": the sum divided by the sum of the
+            weights replaces it, and no optimizer touches it. "dense": the servers' optimizer
+            changes it; without one the sum replaces it. "rows": as "dense", row by row, in a
+            table of which a worker pushes and pulls some rows.
+        shape: that of the tensor in files of ``save``; None: not given.
+        rows, row_len: with form "rows", the table's rows and the values of each.
+    """
 
     key: str
     region: Region
@@ -59,15 +66,27 @@ class Declaration:
 class Turn:
     """What this worker does next in an elastic job.
 
-    ``kind`` is "step" (a batch), "epoch" (the epoch has ended), "end" (all have) or "removed" (this
-    worker was asked to leave, and has left). ``size`` is the number of examples of this worker's
-    batch, and ``first`` where it begins in its share of the division, which has ``share`` examples;
-    a size of 0: the share is used up while others go on. ``global_batch`` is the batch of all
-    workers together. ``division`` counts divisions: with a new one, what was drawn from
-    the old one is void. ``left`` is how many turns the division still has, this one included;
-    ``joined`` says that workers joined with it, who need the state, and ``survivor`` is the lowest
-    rank that had come to it before, -1 if none is left. A turn of kind "epoch" may have ``joined``,
-    too. ``number`` counts the turns of this worker from 1."""
+    A division shares out what is left of an epoch: when the epoch begins, and when workers have
+    joined or left. With a new one, what was drawn from the old one is void.
+
+    Attributes:
+        kind: "step" (a batch), "epoch" (the epoch has ended), "end" (all have) or "removed" (this
+            worker was asked to leave, and has left).
+        epoch: the epoch's number, from 0.
+        step: the step's number in its epoch, from 0.
+        steps: the number of steps done in all.
+        division: the number of the division, counted on this worker.
+        generation: the version of the membership.
+        rank, workers: this worker's rank, and the number of workers.
+        size: examples of this worker's batch; 0: its share is used up while others go on.
+        first: the place in the share at which the batch begins.
+        share: examples of this worker's share of the division.
+        left: turns that the division still has, this one included; 0 but in a step.
+        global_batch: examples of the batches of all workers together.
+        joined: workers joined with this division, who need the state. Kind "epoch" may have it.
+        survivor: the lowest rank that was there before the division; -1: none is left.
+        number: counts the turns of this worker, from 1.
+    """
 
     kind: str
     epoch: int = 0

@@ -41,10 +41,15 @@ _BLOCK = 1 << 15
 class Batch:
     """One turn's examples.
 
-    ``indices`` are their numbers in the data set, int64 of shape (n,). ``examples`` is how many
-    count: n, or 0 where this worker's share is used up and others go on: then the indices are
-    those of an earlier batch, and the gradient has weight 0. ``first`` says that this is the first
-    batch of this worker."""
+    Attributes:
+        indices: their numbers in the data set, int64 of shape (n,).
+        examples: how many of them count: n, or 0 where this worker's share is used up and others
+            go on. The indices are those of an earlier batch then, and the gradient has weight 0.
+        epoch: the epoch's number, from 0.
+        step: the step's number in its epoch, from 0.
+        first: this is the first batch of this worker.
+        turn: the turn, which says more.
+    """
 
     indices: np.ndarray
     examples: int

@@ -26,11 +26,11 @@ float64, integers, bool,  refused with a UsageError that names the key: servers 
 complex, other            float32. Convert by ``a.astype(numpy.float32)``
 ========================  =====================================================================
 
-A push returns at once; its error, if any, is raised by a later call. Other calls return when they
-are done, since a numpy array cannot wait for its values when it is read. ``priority`` is accepted
-and does nothing: small keys share messages in any case. Arrays of :meth:`KVStore.gradient` and
-:meth:`KVStore.value` lie in memory that the servers' side reads and writes in place, so that a
-call with them copies nothing.
+A push of dense arrays returns at once; its error, if any, is raised by a later call. Other calls
+return when they are done, since a numpy array cannot wait for its values when it is read.
+``priority`` is accepted and does nothing: small keys share messages in any case. Arrays of
+:meth:`KVStore.gradient` and :meth:`KVStore.value` lie in memory that the servers' side reads and
+writes in place, so that a call with them copies nothing.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class KVStore:
         """Adds this worker's gradients to the keys' open rounds, and returns at once.
 
         The arrays may be changed after it. A key whose last push is still under way is waited for
-        first."""
+        first, and a push of rows returns when the servers have them."""
         group = self._group("push", key)
         for k, v in zip(group.keys, self._listed("push", group, value)):
             if isinstance(k, _Rows):
@@ -403,7 +403,10 @@ class KVStore:
         self.store.set_optimizer({_SETTINGS.get(k, k): v for k, v in config.items()})
 
     def set_gradient_compression(self, compression_params: Mapping[str, Any]) -> None:
-        """Compresses pushes: {"type": "2bit", "threshold": 0.5}, "1bit", "topk", "fp16", "bf16"."""
+        """Compresses this worker's pushes of dense keys.
+
+        ``compression_params`` has "type" ("2bit", "1bit", "topk", "fp16" or "bf16") and numbers, as
+        in {"type": "2bit", "threshold": 0.5}."""
         self.store.set_compression(compression_params)
 
     def barrier(self) -> None:

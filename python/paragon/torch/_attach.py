@@ -147,7 +147,17 @@ class _Member:
 
 
 class Attached(Policy):
-    """A model whose gradients are exchanged; attach returns it."""
+    """A model whose gradients are exchanged; attach returns it.
+
+    Attributes:
+        model: the model, without what torch.compile puts around it.
+        optimizer: what attach was given: one optimizer, a list, or None.
+        optimizers: the optimizers as a list.
+        store: the store.
+        name: the name with which the model's keys begin; the first model has none.
+        parameters: names and parameters.
+        state: the objects of ``state=`` that workers that join receive.
+    """
 
     def __init__(
         self,
