@@ -244,7 +244,8 @@ func (b *Block) Detach(p []byte) error {
 
 // Renew puts the pages of a new file, with the same content, in place of those of p, which is in
 // block b, wholly or before a part of it was detached, and has its pages to itself. The new file is a
-// block that Find knows, and lives as long as b. No other goroutine may use p meanwhile.
+// block that Find knows, and lives until p is renewed again, at most as long as b. No other goroutine
+// may use p meanwhile.
 func (b *Block) Renew(p []byte) (*Block, error) {
 	begin, length := pagesOf(p)
 	if begin < b.begin || begin+length > b.end || begin&(pageSize-1) != 0 {
@@ -270,9 +271,20 @@ func (b *Block) Renew(p []byte) (*Block, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	number(part)
-	b.parts = append(b.parts, part)
+	b.parts = append(slices.DeleteFunc(b.parts, part.closes), part)
 	replaceSpans(part.begin, part.end, part)
 	return part, nil
+}
+
+// closes closes the file of an older part of the same block whose pages this one replaces, and reports
+// whether it is one. Peers that have that file mapped keep its pages. The caller holds mu.
+func (b *Block) closes(older *Block) bool {
+	if older.begin < b.begin || older.end > b.end {
+		return false
+	}
+	unix.Close(older.fd)
+	count.Add(-1)
+	return true
 }
 
 // pagesOf returns the pages of p, which begins with one.

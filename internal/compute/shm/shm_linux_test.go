@@ -356,6 +356,9 @@ func TestRenewedMemoryIsSharedAnew(t *testing.T) {
 		}
 		each[1][0] = want[len(each[0])]
 	}
+	if len(block.parts) != 1 {
+		t.Errorf("the block has %d parts, want the newest one alone", len(block.parts))
+	}
 	if _, err := block.Renew(bytesOf(each[1][1:])); err == nil {
 		t.Error("got a part of a page renewed")
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/shm"
@@ -106,6 +107,7 @@ func (s *session) settleSlot(r *region, number uint32, slot int) (moved bool) {
 		return false
 	}
 	s.log.Warn("a server has kept memory that was lent to it, and the slot gets other pages", "region", number, "slot", slot)
+	defer syscall.Close(fd)
 	s.note(movedNote{Note: "moved", Region: number, Offset: r.offset(slot), Bytes: pages(4 * len(r.each[slot]))}, fd)
 	return true
 }
@@ -173,7 +175,7 @@ func (m *memory) add(lengths []int) (uint32, *region, error) {
 	if len(m.regions) >= maxRegions {
 		return 0, nil, usage("bridge: memory: there are %d regions, which is the most; free one, or make fewer, larger ones", len(m.regions))
 	}
-	if total > most-m.taken {
+	if m.taken+total > most {
 		return 0, nil, usage("bridge: memory: got %d bytes in %d slots with %d bytes taken before, and the machine has %d", total, len(lengths), m.taken, most)
 	}
 	r, err := newRegion(lengths)

@@ -21,8 +21,8 @@ func fileOf(p []byte) (block, int, error) {
 	return b, b.File(), nil
 }
 
-// renew gives a slot new memory if a server has kept a part of it, and returns the descriptor; -1:
-// none has.
+// renew gives a slot new memory if a server has kept a part of it, and returns a descriptor of that,
+// which the caller closes; -1: none has.
 func renew(r *region, slot int) (fd int, err error) {
 	p := bytesOf(r.each[slot])
 	if _, _, ok := shm.Find(p); ok {
@@ -37,7 +37,7 @@ func renew(r *region, slot int) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
-	return b.File(), nil
+	return unix.FcntlInt(uintptr(b.File()), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // machineMemory is how many bytes of memory the machine has.
