@@ -15,8 +15,8 @@
 // `launch k8s` the manifests of a job for Kubernetes, `launch slurm` batch scripts. `launch data`
 // packs, checks and shows data sets of images. Three subcommands are for launch's own use: `launch
 // agent` supervises the processes of one host (package internal/hosts/agent), `launch role` is a
-// server or a scheduler, as DMLC_ROLE says, and `launch role bridge` a Python process's part in a
-// job, `launch slot` runs a worker of an elastic trial (package tune/slot).
+// server or a scheduler, as DMLC_ROLE says, or with `bridge` behind it a Python process's part in a
+// job, and `launch slot` runs a worker of an elastic trial (package tune/slot).
 package main
 
 import (

@@ -70,10 +70,11 @@ func pythonVersion(file string) (string, error) {
 func (p project) sources() ([]file, error) {
 	var all []file
 	err := filepath.WalkDir(filepath.Join(p.folder, importName), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
 		name := d.Name()
 		switch {
-		case err != nil:
-			return err
 		case d.IsDir() && (name == "__pycache__" || name == "bin"):
 			return filepath.SkipDir
 		case d.IsDir() || filepath.Ext(name) != ".py" && name != "py.typed":

@@ -2,5 +2,6 @@
 // or a server, as DMLC_ROLE says, `launch role bridge` is a Python process's member of the job
 // (package bridge), and `launch slot` and `launch carry` run the workers' command of a trial.
 //
-// But for the bridge these commands have no flags. What they need is in the environment, which only a launcher sets.
+// Only the bridge has flags, for the descriptors that Python gives it. What the others need is in the
+// environment, which a launcher sets.
 package role
