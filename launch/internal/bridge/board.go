@@ -18,7 +18,8 @@ import (
 // A board writes a worker's numbers for TensorBoard, under the names that worker.ScalarWriter has
 // for those of a Go program, into a folder of its own: DIR/worker-RANK, or DIR/worker-node-NODE of
 // a worker that joined a running job. Numbers that are not finite or not known are left out. An
-// error of writing ends the writing, and is logged. Its methods may be called on nil.
+// error of writing ends the writing, and is logged. A board that is
+// nil writes nothing: step, evaluation and close may be called on it.
 type board struct {
 	log     *slog.Logger
 	file    *metrics.EventFile

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 
 	"github.com/paragon-train/paragon/kvstore"
@@ -134,7 +135,7 @@ func broadcast(ctx context.Context, s *session, args json.RawMessage) (any, erro
 		return nil, err
 	}
 	if len(text) > len(room) {
-		return nil, &classError{kvstore.ErrSize, usage("bridge: broadcast: the text has %d bytes, and slot %d of region %d has room for %d", len(text), a.Slot, a.Region, len(room))}
+		return nil, &classError{kvstore.ErrSize, fmt.Errorf("bridge: broadcast: the text has %d bytes, and slot %d of region %d has room for %d", len(text), a.Slot, a.Region, len(room))}
 	}
 	return map[string]int{"bytes": copy(room, text)}, nil
 }

@@ -2,10 +2,13 @@ package bridge
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -53,8 +56,12 @@ func (c *contribution) options(examples int, counted bool) kvstore.PushOptions {
 	return o
 }
 
+// maxCounted is the most keys whose contributions a session counts. Their counts are kept when plans
+// are dropped: another plan with the key goes on with its count.
+const maxCounted = 1 << 20
+
 // count returns the count of a key.
-func (t *turns) count(key string) *keyCount {
+func (t *turns) count(key string) (*keyCount, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.counted == nil {
@@ -62,21 +69,30 @@ func (t *turns) count(key string) *keyCount {
 	}
 	c := t.counted[key]
 	if c == nil {
+		if len(t.counted) >= t.mostCounted {
+			return nil, fmt.Errorf("bridge: key %q: %w: %d other keys have had contributions or plans, which is the most of a session; use their names again", shorten(key, 256), kvstore.ErrFull, len(t.counted))
+		}
 		c = new(keyCount)
 		t.counted[key] = c
 	}
-	return c
+	return c, nil
 }
 
 // contribution returns by what is pushed in the turn under way. Without a sampler the examples are
 // those that Python gives.
-func (t *turns) contribution(store kvstore.Store, weight float32, examples uint32) (contribution, error) {
+func (t *turns) contribution(store kvstore.Store, weight float32, examples uint32, factor float64) (contribution, error) {
+	if !(weight >= 0) || math.IsInf(float64(weight), 0) {
+		return contribution{}, usage("got the weight %v, want a number of 0 or more", weight)
+	}
+	if !(factor >= 0 && factor <= wire.MaxFactor) {
+		return contribution{}, usage("got the learning-rate factor %v, want 0 to %d", factor, wire.MaxFactor)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.newest != nil && !t.newest.isMade() {
-		return contribution{}, usage("bridge: exchange: a turn is being made, and nothing may be pushed between two turns; wait for the answer of turn or sampler")
+		return contribution{}, usage("a turn is being made, and nothing may be pushed between two turns; wait for the answer of turn or sampler")
 	}
-	return contribution{store: store, weight: weight, examples: int(examples), sharing: t.newest != nil, used: t.used}, nil
+	return contribution{store: store, weight: weight, examples: int(examples), sharing: t.newest != nil, used: t.used, factor: factor}, nil
 }
 
 // push makes call with a Pusher whose contributions count what each key is due. counts are those of

@@ -3,7 +3,6 @@ package bridge
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -90,13 +89,9 @@ func (s *session) prepare(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if w := float64(x.packet.weight); !(w >= 0) || math.IsInf(w, 0) {
-		return usage("bridge: exchange %d: got the weight %v, want a number of 0 or more", x.packet.number, x.packet.weight)
+	if x.by, err = s.turns.contribution(store, x.packet.weight, x.packet.examples, x.packet.factor); err != nil {
+		return fmt.Errorf("bridge: exchange %d: %w", x.packet.number, err)
 	}
-	if x.by, err = s.turns.contribution(store, x.packet.weight, x.packet.examples); err != nil {
-		return err
-	}
-	x.by.factor = x.packet.factor
 	return s.plans.claim(x)
 }
 
@@ -159,7 +154,7 @@ func (s *session) finish(x *exchange, err error) {
 		state, failure = stateFailed, errorOf(err)
 		failure.Number = number
 		if failure.Key == "" {
-			failure.Key = shorten(only, maxErrorText)
+			failure.Key = shorten(only, maxKeyText)
 		}
 		if !answer {
 			s.note(failedNote{Note: "failed", Number: number, Error: failure}, -1)

@@ -224,9 +224,6 @@ func TestWrongExchangesFailAlone(t *testing.T) {
 		if note["number"] != float64(p.exchanged) || e["class"] != "Usage" || !strings.Contains(e["text"].(string), tt.want) {
 			t.Errorf("got the note %v, want exchange %d, class Usage and %q", note, p.exchanged, tt.want)
 		}
-		if got := p.word(p.exchanged); got != stateFailed {
-			t.Errorf("exchange %d has state %d in its word, want %d", p.exchanged, got, stateFailed)
-		}
 	}
 	last := p.exchange(flagAnswer, plan, 1, 1, 1)
 	both(all, func(q *python, rank int) {
@@ -240,6 +237,12 @@ func TestWrongExchangesFailAlone(t *testing.T) {
 			t.Errorf("got %+v", a)
 		}
 	})
+	// Words are written behind the notes, and before the answer.
+	for number := under + 1; number < last; number++ {
+		if got := p.word(number); got != stateFailed {
+			t.Errorf("exchange %d has state %d in its word, want %d", number, got, stateFailed)
+		}
+	}
 	if got := p.word(under); got != stateDone {
 		t.Errorf("the exchange beside them has state %d, want %d", got, stateDone)
 	}
@@ -266,6 +269,9 @@ func TestErrorsHaveClassAndKey(t *testing.T) {
 		{"pushpull", entry("b", 0), errorText{Class: "UnknownKey", Key: "b"}},
 		{"push", entry("a", 1), errorText{Class: "Size", Key: "a"}},
 		{"pull", entry("a", 2), errorText{Class: "Usage"}},
+		{"pull_rows", map[string]any{"key": "a", "region": region}, errorText{Class: "UnknownKey"}},
+		{"pull", entry(strings.Repeat("k", 1025), 0), errorText{Class: "Usage"}},
+		{"plan", map[string]any{"entries": []map[string]any{{"key": strings.Repeat("k", 1025), "region": region}}}, errorText{Class: "Usage"}},
 		{"init", keys("", 0), errorText{Class: "Usage"}},
 		{"set_optimizer", map[string]any{"config": map[string]any{"name": "sgd", "momentum": -1}}, errorText{Class: "Usage"}},
 		{"set_optimizer", map[string]any{"config": map[string]any{"name": "sgd", "learning_rate": 0.1, "nesterov": true}}, errorText{Class: "Usage"}},

@@ -79,6 +79,7 @@ func join(ctx context.Context, s *session, args json.RawMessage) (any, error) {
 	if release := version.Number; a.Release != "" && a.Release != release {
 		s.log.Warn("Python's package and the bridge are of different releases", "package", a.Release, "bridge", release)
 	}
+	s.log.Debug("Python joins", "python", a.Python, "package", a.Release, "store", a.Store)
 	if err := s.member.begin(); err != nil {
 		return nil, err
 	}

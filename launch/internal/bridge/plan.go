@@ -71,14 +71,14 @@ func makePlan(_ context.Context, s *session, args json.RawMessage) (any, error) 
 	if err := arguments(args, &a); err != nil {
 		return nil, err
 	}
+	s.plans.mu.Lock()
+	defer s.plans.mu.Unlock()
 	p := &plan{}
 	if err := s.plans.add(s, p, a.Entries); err != nil {
 		return nil, err
 	}
 	number, err := s.plans.enter(p)
 	if err != nil {
-		s.plans.mu.Lock()
-		defer s.plans.mu.Unlock()
 		s.plans.forget(s, p)
 		return nil, err
 	}
@@ -95,8 +95,8 @@ func extendPlan(_ context.Context, s *session, args json.RawMessage) (any, error
 		return nil, err
 	}
 	s.plans.mu.Lock()
+	defer s.plans.mu.Unlock()
 	p := s.plans.plans[a.Plan]
-	s.plans.mu.Unlock()
 	if p == nil {
 		return nil, usage("bridge: extend: there is no plan %d", a.Plan)
 	}
@@ -125,10 +125,8 @@ func dropPlan(_ context.Context, s *session, args json.RawMessage) (any, error) 
 	return nil, nil
 }
 
-// enter numbers a new plan.
+// enter numbers a new plan. mu is locked.
 func (l *plans) enter(p *plan) (uint32, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if len(l.plans) >= maxPlans {
 		return 0, usage("bridge: plan: there are %d plans, which is the most; drop one", len(l.plans))
 	}
@@ -140,13 +138,12 @@ func (l *plans) enter(p *plan) (uint32, error) {
 	return l.last, nil
 }
 
-// add adds entries to a plan, all or none.
+// add adds entries to a plan, all or none. mu is locked, also while the plan is found: one that is
+// dropped meanwhile would keep its entries, and their regions, for ever.
 func (l *plans) add(s *session, p *plan, entries []planEntry) error {
 	if len(entries) == 0 || len(entries) > maxEntries {
 		return usage("bridge: plan: got %d entries, want 1 to %d; more come by extend", len(entries), maxEntries)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.planned+len(entries) > maxPlanned {
 		return usage("bridge: plan: got %d entries with %d in other plans, want at most %d in all; drop plans that are not used", len(entries), l.planned, maxPlanned)
 	}
@@ -164,8 +161,12 @@ func (l *plans) add(s *session, p *plan, entries []planEntry) error {
 
 // append adds an entry. plans.mu is locked.
 func (p *plan) append(s *session, e *planEntry) error {
-	if e.Key == "" {
-		return usage("bridge: plan: an entry has no key")
+	if err := checkKey("plan", e.Key); err != nil {
+		return err
+	}
+	count, err := s.turns.count(e.Key)
+	if err != nil {
+		return err
 	}
 	grad, r, err := s.memory.slot(e.Region, e.Grad)
 	if err != nil {
@@ -191,7 +192,7 @@ func (p *plan) append(s *session, e *planEntry) error {
 	p.entries = append(p.entries, kvstore.Entry{Key: e.Key, Grads: grads, Outs: [][]float32{out}})
 	p.pushes = append(p.pushes, kvstore.Entry{Key: e.Key, Grads: grads})
 	p.parts = append(p.parts, planPart{key: key, region: r, number: e.Region, grad: e.Grad, out: e.Out})
-	p.counts = append(p.counts, s.turns.count(e.Key))
+	p.counts = append(p.counts, count)
 	return nil
 }
 

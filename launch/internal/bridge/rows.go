@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	"github.com/paragon-train/paragon/kvstore"
@@ -30,7 +31,7 @@ func (r *rows) of(op, key string) (int, error) {
 	defer r.mu.Unlock()
 	n, ok := r.rowLen[key]
 	if !ok {
-		return 0, &classError{kvstore.ErrUnknownKey, usage("bridge: %s: key %q is no table of this session; declare it by init with the form rows, or by table", op, shorten(key, 256))}
+		return 0, &classError{kvstore.ErrUnknownKey, fmt.Errorf("bridge: %s: key %q is no table of this session; declare it by init with the form rows, or by table", op, shorten(key, 256))}
 	}
 	return n, nil
 }
@@ -136,12 +137,15 @@ func pushRows(ctx context.Context, s *session, args json.RawMessage) (any, error
 	if a.Weight != nil {
 		weight = *a.Weight
 	}
-	by, err := s.turns.contribution(store, weight, a.Examples)
+	by, err := s.turns.contribution(store, weight, a.Examples, a.Factor)
+	if err != nil {
+		return nil, fmt.Errorf("bridge: push_rows: %w", err)
+	}
+	count, err := s.turns.count(a.Key)
 	if err != nil {
 		return nil, err
 	}
-	by.factor = a.Factor
-	return nil, by.push([]kvstore.Entry{{Key: a.Key}}, []*keyCount{s.turns.count(a.Key)}, func(p kvstore.Pusher, _ []kvstore.Entry) error {
+	return nil, by.push([]kvstore.Entry{{Key: a.Key}}, []*keyCount{count}, func(p kvstore.Pusher, _ []kvstore.Entry) error {
 		return p.PushRows(ctx, a.Key, ids, values)
 	})
 }

@@ -43,7 +43,7 @@ func TestRowsTravelThroughSlots(t *testing.T) {
 		if err := p.ask(t.Context(), "pull_rows", args, nil); err != nil || !slices.Equal(values[:9], []float32{11, 22, 33, 4, 5, 6, 11, 22, 33}) {
 			t.Errorf("%s: pulled %v and error %v, want the rows that were pushed, duplicates added", key, values[:9], err)
 		}
-		for name, value := range map[string]any{"n": 33, "ids": 1, "values": 0, "region": 99} {
+		for name, value := range map[string]any{"n": 33, "ids": 1, "values": 0, "region": 99, "weight": -1, "factor": -1} {
 			bad := map[string]any{"key": key, "region": p.region, "ids": 0, "n": 3, "values": 1}
 			bad[name] = value
 			if err := p.ask(t.Context(), "push_rows", bad, nil); !errors.Is(err, errUsage) {

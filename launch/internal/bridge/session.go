@@ -14,8 +14,10 @@ import (
 	"github.com/paragon-train/paragon/version"
 )
 
-// Python gives the bridge 5 s to end, and then kills it.
+// Python gives the bridge 5 s to end, and then kills it: so much do these times add up to at most.
 const (
+	// tellTime bounds the note that says why the session ends, where Python does not read.
+	tellTime = 200 * time.Millisecond
 	// closeTime bounds leaving the job.
 	closeTime = 4500 * time.Millisecond
 	// restTime bounds the end of what runs after that.
@@ -54,7 +56,7 @@ type session struct {
 
 func newSession(c *conn, log *slog.Logger, getenv func(string) string) *session {
 	s := &session{conn: c, log: log, getenv: getenv, python: os.Getppid(), create: kvstore.Create, operations: operations, waitingEvery: waitingEvery, waiting: make(chan waitingNote, 4)}
-	s.memory.most = machineMemory()
+	s.memory.most, s.turns.mostCounted = machineMemory(), maxCounted
 	s.exchanges.work = make(chan *exchange)
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	return s
@@ -138,7 +140,7 @@ func (s *session) gone() error {
 
 // tellFailure tells Python why the session ends, where the socket has room.
 func (s *session) tellFailure(cause error) {
-	if err := s.conn.socket.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+	if err := s.conn.socket.SetWriteDeadline(time.Now().Add(tellTime)); err != nil {
 		return
 	}
 	s.note(failedNote{Note: "failed", Error: errorOf(cause)}, -1)

@@ -31,8 +31,10 @@ type turns struct {
 	joined bool
 	// used is how many examples this worker's turns have had, the one under way included.
 	used uint64
-	// counted has for each key how many of them its contributions have counted.
-	counted map[string]*keyCount
+	// counted has for each key how many of them its contributions have counted. It has at most
+	// mostCounted keys.
+	counted     map[string]*keyCount
+	mostCounted int
 	// needed is why this worker, which was told to end, cannot leave alone; nil: it was not
 	// told, or can.
 	needed error

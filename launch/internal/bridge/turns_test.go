@@ -439,6 +439,36 @@ func TestAWorkerThatCannotLeaveHearsItWithItsTurn(t *testing.T) {
 	}
 }
 
+// A Python that pushes to ever new keys is refused before their counts take much memory. Those that
+// it has go on.
+func TestCountedKeysAreBounded(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "dist_sync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	p := play(t, kv, 8)
+	p.s.turns.mostCounted = 2
+	for _, key := range []string{"a", "b"} {
+		if err := kv.Init(t.Context(), key, make([]float32, 8)); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.contribute(t.Context(), 1, 0, key, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := p.contribute(t.Context(), 1, 0, "c", 1); !errors.Is(err, kvstore.ErrFull) {
+		t.Errorf("a third key: got error %v, want ErrFull", err)
+	}
+	entries := []map[string]any{{"key": "a", "region": p.region, "grad": 1, "out": 1}, {"key": "c", "region": p.region, "grad": 1, "out": 1}}
+	if err := p.ask(t.Context(), "plan", map[string]any{"entries": entries}, nil); !errors.Is(err, kvstore.ErrFull) {
+		t.Errorf("a plan with a third key: got error %v, want ErrFull", err)
+	}
+	if err := p.contribute(t.Context(), 1, 0, "a", 1); err != nil || len(p.s.plans.keys) != 0 {
+		t.Errorf("the first key: got error %v and %d planned keys, want none", err, len(p.s.plans.keys))
+	}
+}
+
 func TestRequestsAboutTurnsThatCannotBeAreRefused(t *testing.T) {
 	kv, err := kvstore.Create(t.Context(), "dist_sync")
 	if err != nil {

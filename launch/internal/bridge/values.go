@@ -3,9 +3,11 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"sync"
 
+	"github.com/paragon-train/paragon/internal/store/wire"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -89,9 +91,17 @@ func checkKeys(op string, n int, name func(i int) string) error {
 		return usage("bridge: %s: got %d keys, want 1 to %d", op, n, maxKeys)
 	}
 	for i := range n {
-		if name(i) == "" {
-			return usage("bridge: %s: key %d of the request has no name", op, i)
+		if err := checkKey(op, name(i)); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// checkKey refuses a key that no store has.
+func checkKey(op, key string) error {
+	if err := wire.CheckKeyName(key); err != nil {
+		return usage("bridge: %s: key: %w", op, err)
 	}
 	return nil
 }
@@ -271,16 +281,15 @@ func (a *valuesArguments) push(ctx context.Context, s *session, store kvstore.St
 	if a.Weight != nil {
 		weight = *a.Weight
 	}
-	if !(weight >= 0) || math.IsInf(float64(weight), 0) {
-		return usage("bridge: got the weight %v, want a number of 0 or more", weight)
-	}
-	by, err := s.turns.contribution(store, weight, a.Examples)
+	by, err := s.turns.contribution(store, weight, a.Examples, 0)
 	if err != nil {
-		return err
+		return fmt.Errorf("bridge: push: %w", err)
 	}
 	counts := make([]*keyCount, len(entries))
 	for i := range entries {
-		counts[i] = s.turns.count(entries[i].Key)
+		if counts[i], err = s.turns.count(entries[i].Key); err != nil {
+			return err
+		}
 	}
 	return by.push(entries, counts, func(p kvstore.Pusher, entries []kvstore.Entry) error {
 		if outs {
