@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import threading
+import warnings
 from typing import Any, Callable, Optional
 
 import pytest
@@ -349,10 +350,14 @@ def test_a_report_goes_with_the_end_of_its_turn():
     job = elastic_fake.Job(examples=8, batch=4, epochs=1)
     store = job.worker()
     sampler = _sampler.ElasticSampler(8, 4, store=store)
-    for _ in sampler.epochs(1):
-        for _ in sampler.batches():
-            if sampler.step == 0:
-                _report.report(torch.tensor(0.5), learning_rate=0.1, gradient_norm=float("nan"))
+    loss = torch.tensor(0.5, requires_grad=True)
+    with warnings.catch_warnings():
+        # Of a loss that has its graph newer releases of torch warn.
+        warnings.simplefilter("error")
+        for _ in sampler.epochs(1):
+            for _ in sampler.batches():
+                if sampler.step == 0:
+                    _report.report(loss, learning_rate=0.1, gradient_norm=float("nan"))
     first, second, over = store.steps
     assert first.pop("data") >= 0 and second.pop("data") >= 0
     assert (first, second, over) == (

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, Optional, Union
 
+import torch
+
 import paragon
 
 # What was reported of the turn under way. It goes with the request that ends the turn.
@@ -77,5 +79,8 @@ def _number(value: Any) -> Union[float, str, None]:
     """A number as the job reads it: JSON has no nan and no inf."""
     if value is None:
         return None
+    if isinstance(value, torch.Tensor):
+        # A loss still has its graph, of which float warns.
+        value = value.detach()
     number = float(value)
     return number if math.isfinite(number) else str(number)
