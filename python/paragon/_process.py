@@ -97,7 +97,9 @@ def say(text: str) -> None:
     """Prints a line for people on standard error, if there is one."""
     if sys.stderr is not None:
         try:
-            print(f"paragon: {text}", file=sys.stderr, flush=True)
+            # One write: print makes two where nothing is buffered, and the bridge writes there, too.
+            sys.stderr.write(f"paragon: {text}\n")
+            sys.stderr.flush()
         except (OSError, ValueError):
             # A closed standard error is no reason to end the training.
             pass

@@ -414,6 +414,8 @@ def test_what_cannot_be_counted_is_refused():
         next(sampler.batches(loader))
     with pytest.raises(ParagonError, match="no epoch yet"):
         next(_sampler.ElasticSampler(10, store=elastic_fake.Job(10, 4, 1).worker()).batches())
+    with pytest.raises(ParagonError, match=r"over the loader itself.*batches\.batches\(loader\)"):
+        next(iter(torch.utils.data.DataLoader(Numbers(10), batch_sampler=sampler)))
     batches = sampler.batches()
     next(batches)
     with pytest.raises(ParagonError, match="within a loop over batches"):

@@ -14,7 +14,7 @@ import numpy
 import torch.utils.data
 
 import paragon
-from paragon import errors
+from paragon import _process, errors
 from paragon._store import Store, Turn
 
 from . import _attach, _collectives, _layout, _report, _share
@@ -204,6 +204,11 @@ class ElasticSampler:
     def __iter__(self) -> Iterator[list[int]]:
         """What a loader draws: the batches of this worker in the division of the current turn."""
         turn = self._now()
+        if not self._in_batches:
+            raise errors.ParagonError(
+                "ElasticSampler: the loop is over the loader itself, which ends no step; loop over "
+                "batches.batches(loader), where batches is this sampler"
+            )
         self._draw = _Draw(self, self._the_store(), turn)
         return iter(self._draw)
 
@@ -323,11 +328,9 @@ class ElasticSampler:
             return
         if store.closed or store.num_workers == 1 or getattr(sys, "last_value", None) is not None:
             return
-        print(
-            f"paragon: worker {store.rank} ends in epoch {turn.epoch} with {turn.left} steps left; "
-            "if others go on, nobody uses the rest of its examples of this epoch",
-            file=sys.stderr,
-            flush=True,
+        _process.say(
+            f"worker {store.rank} ends in epoch {turn.epoch} with {turn.left} steps left; if others "
+            "go on, nobody uses the rest of its examples of this epoch"
         )
 
     def _resume(self) -> Turn:
@@ -373,7 +376,7 @@ class ElasticSampler:
 
     def _removed(self, why: str) -> Removed:
         self._has_left = True
-        print(f"paragon: {why}; the program ends, and the job goes on", file=sys.stderr, flush=True)
+        _process.say(f"{why}; the program ends, and the job goes on")
         return Removed(why)
 
     def _numbers(self, indices: numpy.ndarray, epoch: int) -> list[int]:

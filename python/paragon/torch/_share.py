@@ -14,12 +14,12 @@ same old numbers there, and all begin anew with the next source.
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any, Iterator, Optional, Sequence
 
 import numpy
 import torch
 
+from paragon import _process
 from paragon._store import Declaration, Entry, Store
 from paragon.errors import ParagonError
 
@@ -84,7 +84,7 @@ class Sharer:
         """Ends a worker that cannot have the state; the others go on."""
         if not has_state:
             raise _state.UnknownType(f"this worker cannot join: {why}")
-        print(f"paragon: a worker cannot join: {why}", file=sys.stderr, flush=True)
+        _process.say(f"a worker cannot join: {why}")
         return False
 
     def _transfer(
