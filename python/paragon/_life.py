@@ -25,6 +25,12 @@ _hooked = False
 _sigterm = 0
 # _told_to_end says that SIGTERM has asked for leave.
 _told_to_end = False
+# _OTHER_LAUNCHERS set a variable to how many processes they have started.
+_OTHER_LAUNCHERS = {
+    "WORLD_SIZE": "torchrun",
+    "HOROVOD_SIZE": "horovodrun",
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+}
 
 
 def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
@@ -53,7 +59,21 @@ def init(store: str = "dist_sync", timeout: float = 300.0) -> "Store":
         _current = Store(store, timeout)
         _process.become_member()
         _hook()
+        if _current.alone and _current.type.startswith("dist"):
+            _say_other_launcher()
         return _current
+
+
+def _say_other_launcher() -> None:
+    """Says that this process is no part of a job, if another launcher has started several."""
+    for name, launcher in _OTHER_LAUNCHERS.items():
+        workers = os.environ.get(name, "")
+        if workers.isdecimal() and int(workers) > 1:
+            _process.say(
+                f"{name} is {workers}, as {launcher} sets it, but this process trains alone, as the "
+                f"others do: start the program by launch -n {workers} -s 2 -- python ..."
+            )
+            return
 
 
 def current() -> Optional["Store"]:

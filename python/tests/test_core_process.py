@@ -33,6 +33,15 @@ def test_a_program_ends_in_order(tmp_path: Path) -> None:
     assert p.err == ""
 
 
+def test_a_program_of_another_launcher_is_told_that_it_trains_alone(tmp_path: Path) -> None:
+    several = "import os; os.environ['WORLD_SIZE'] = '3'\n"
+    told = "paragon: WORLD_SIZE is 3, as torchrun sets it, but this process trains alone"
+    p = run(tmp_path, several + JOIN)
+    assert p.err.startswith(told) and "launch -n 3 -s 2" in p.err
+    assert p.err.count("\n") == 1
+    assert run(tmp_path, several.replace("3", "1") + JOIN).err == ""
+
+
 def test_another_kind_of_store_is_refused_and_a_closed_one_replaced(tmp_path: Path) -> None:
     code = """
     try:
