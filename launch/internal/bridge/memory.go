@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/paragon-train/paragon/internal/compute/shm"
@@ -43,9 +45,28 @@ type regionResult struct {
 	Bytes   uint64   `json:"bytes"`
 }
 
-// newRegion makes a region. It takes a block of memory of its own, for which it must be large
-// enough.
+// newRegion makes a region. The number of blocks of a process is bounded, and those of regions that
+// were freed go with the collector, which runs as memory is used and not as blocks are: where none
+// is left it is called.
 func newRegion(lengths []int) (*region, error) {
+	const collections = 3
+	for n := 0; ; n++ {
+		r, err := tryRegion(lengths)
+		if err == nil || n == collections {
+			return r, err
+		}
+		collected := make(chan struct{})
+		runtime.AddCleanup(new(uint64), func(c chan struct{}) { close(c) }, collected)
+		runtime.GC()
+		select {
+		case <-collected:
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// tryRegion makes a region in a block of memory of its own, for which it must be large enough.
+func tryRegion(lengths []int) (*region, error) {
 	rest := shm.MinBytes / 4
 	for _, n := range lengths {
 		rest -= n

@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -208,5 +209,15 @@ func TestAbortTellsTheOthers(t *testing.T) {
 	e := all[1].await(waiting, nil)
 	if e == nil || e.Class != "Unavailable" || !strings.Contains(e.Text, "ValueError: no such column (train.py:12)") {
 		t.Errorf("got %+v, want class Unavailable and what the other worker said", e)
+	}
+}
+
+// A program that makes and frees memory over and over never finds that there is none, although the
+// collector may not run meanwhile.
+func TestFreedMemoryIsThereAgain(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	p := newPython(t, nil).join("local")
+	for range 1100 {
+		p.mustAsk("free", map[string]any{"region": p.memory(4)}, nil)
 	}
 }
