@@ -47,7 +47,7 @@ class Attached:
         self.optimizer = torch.optim.Adam(self.model.parameters(), 0.1 * seed)
         self.optimizers = [self.optimizer]
         self.parameters = list(self.model.named_parameters())
-        self.name, self._mode = "model", "local"
+        self.name, self.mode = "model", "local"
         self.state: dict[str, Any] = {}
         self.examples = None
         self.flushed = 0
@@ -58,7 +58,7 @@ class Attached:
 
     @examples.setter
     def examples(self, examples: Optional[int]) -> None:
-        self._examples, self._exchanged = examples, False
+        self._examples, self.exchanged = examples, False
 
     def flush(self) -> None:
         self.flushed += 1
@@ -233,7 +233,7 @@ def test_a_loop_that_was_left_goes_on_where_its_gradients_are(monkeypatch):
                 turns += 1
                 if turns == before:
                     raise KeyboardInterrupt
-                mine.attached[0]._exchanged = True
+                mine.attached[0].exchanged = True
                 contributed.extend((epoch, i) for i in batch)
                 if turns == after:
                     raise KeyboardInterrupt

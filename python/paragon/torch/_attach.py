@@ -16,6 +16,7 @@ from ._buffers import Buffers
 from ._exchange import GradientExchange, Policy
 from ._first import take_first
 from ._rows import RowsExchange
+from ._turn import TurnOfModel
 
 # Everything attached in this process, in order.
 _registry: List["Attached"] = []
@@ -180,13 +181,12 @@ class Attached(Policy):
         self.prefix = self.name + "/" if self.name else ""
         self.parameters: List[Tuple[str, torch.Tensor]] = list(self.model.named_parameters())
         self._check_new()
+        # How many backwards make an exchange, how many have been since the last one, and in how
+        # many blocks of no_sync this is.
         self._passes, self._passed, self._muted = passes, 0, 0
         # Whether gradients have been accumulated that were not exchanged.
         self._unsent = False
-        # Of the turn: its examples; whether its exchange has been made, and with its weight, which
-        # a flush has not. Of turns before whose gradients were only accumulated: their examples.
-        self._examples: Optional[int] = None
-        self._exchanged, self._weighed, self._carried = False, False, 0
+        self._turn = TurnOfModel()
         self._compiled_logged = False
         self._build(compression)
 
@@ -216,12 +216,12 @@ class Attached(Policy):
         self._names = {id(p): n for n, p in self.parameters}
         _layout.check_groups(self.optimizers, self._names)
 
-    # What the layout of all workers says of the optimizer.
-    _mode = "local"
+    mode = "local"
+    """Where the optimizer is: "local" in each process, "server" on the servers."""
 
     def _build(self, compression: Union[str, Mapping[str, Any], None]) -> None:
         store, sparse = self.store, _layout.sparse_parameters(self.model)
-        lines = _layout.describe(self.model, self.optimizers, sparse, self._mode)
+        lines = _layout.describe(self.model, self.optimizers, sparse, self.mode)
         _layout.agree(store, self.prefix, lines)
         trained = [(n, p) for n, p in self.parameters if p.requires_grad and p.numel() > 0]
         config = {"type": compression} if isinstance(compression, str) else dict(compression or {})
@@ -298,7 +298,7 @@ class Attached(Policy):
         kinds = ", ".join(type(o).__name__ for o in self.optimizers) or "no optimizer"
         return (
             f"<{type(self.model).__name__} attached as {self.name or 'the first model'}: "
-            f"{len(self.parameters)} parameters, {kinds} {_WHERE[self._mode]}>"
+            f"{len(self.parameters)} parameters, {kinds} {_WHERE[self.mode]}>"
         )
 
     # ------------------------------------------------------------------ a loop's calls
@@ -322,20 +322,23 @@ class Attached(Policy):
     def examples(self) -> Optional[int]:
         """The examples of the turn's batch, which are its weight in the mean; 0 for a batch that
         is only repeated. None, as in jobs without a sampler of ours: every worker has weight 1."""
-        return self._examples
+        return self._turn.examples
 
     @examples.setter
     def examples(self, examples: Optional[int]) -> None:
-        if self._unsent and self._examples and not self._weighed:
-            self._carried += self._examples
-        self._examples, self._exchanged, self._weighed = examples, False, False
+        self._turn.begin(examples, accumulated=self._unsent)
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether the exchange of the turn has been made."""
+        return self._turn.exchanged
 
     def flush(self) -> None:
         """End the turn: if it had no exchange, take part in every key's round with weight 0, so
         that no other worker waits. ``.grad`` stays as it is."""
-        if self._examples is not None and not self._exchanged:
+        if self._turn.examples is not None and not self._turn.exchanged:
             self._exchange.contribute_nothing()
-            self._exchanged = True
+            self._turn.contributed_nothing()
 
     def average_buffers(self) -> None:
         """Average buffers of float types over all workers. Every worker calls it."""
@@ -352,13 +355,10 @@ class Attached(Policy):
         return self._muted > 0 or self._passed + 1 < self._passes
 
     def _weight_of(self) -> Tuple[float, int]:
-        if self._examples is None:
-            return 1.0, 0
-        examples = self._examples + self._carried
-        return float(examples), examples
+        return self._turn.weight()
 
     def _refusal(self) -> Optional[ParagonError]:
-        if self._examples is None or not self._exchanged:
+        if not self._turn.is_over:
             return None
         return ConflictError(
             f"a second backward() reached {type(self.model).__name__} in one turn of "
@@ -373,8 +373,8 @@ class Attached(Policy):
             if not self._muted:
                 self._passed += 1
             return
-        self._unsent, self._passed, self._carried = False, 0, 0
-        self._exchanged = self._weighed = True
+        self._unsent, self._passed = False, 0
+        self._turn.was_exchanged()
         if not self._compiled_logged:
             self._log_compiled()
 

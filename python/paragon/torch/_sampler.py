@@ -339,7 +339,7 @@ class ElasticSampler:
         # A turn is over whose end was asked for, or whose gradients are in the mean.
         over = self._ending
         if turn.kind == "step":
-            over = over or any(a._exchanged for a in _attach.attached(self._the_store()))
+            over = over or any(a.exchanged for a in _attach.attached(self._the_store()))
         return self._next() if over else turn
 
     def _next(self) -> Turn:

@@ -368,7 +368,7 @@ class ServerAttached(Attached):
     optimizer puts the servers' weights into the parameters, ``state_dict()`` fetches the state from
     the servers under torch's names, and ``load_state_dict()`` puts it there."""
 
-    _mode = "server"
+    mode = "server"
     _exchange: ServerExchange
 
     def _build_exchange(

@@ -367,7 +367,7 @@ def items_of(attached: Sequence[Any]) -> list[Item]:
         items.append(TensorsItem(f"{name}: buffers", list(a.model.named_buffers())))
         for n, optimizer in enumerate(a.optimizers):
             which = f"optimizer {n + 1}" if len(a.optimizers) > 1 else "optimizer"
-            kind = GroupsItem if a._mode == "server" else OptimizerItem
+            kind = GroupsItem if a.mode == "server" else OptimizerItem
             items.append(kind(f"{name}: {which}", optimizer))
         for key, value in a.state.items():
             items.append(ObjectItem(f"{name}: state[{key!r}]", value))
