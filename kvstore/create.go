@@ -68,7 +68,7 @@ func create(ctx context.Context, name string, set *settings) (*store, error) {
 	m := node.Membership()
 	set.logger.Debug("kvstore: store created", "type", set.kind, "rank", s.Rank(), "generation", m.Generation, "workers", m.Workers, "servers", m.Servers)
 	if s.Joining() {
-		set.logger.Info("this worker joins a running job: it gets a rank and takes part after it calls Ready (kvstore.Elastic; worker.Fit does so)")
+		set.logger.Info("this worker joins a running job: it gets a rank and takes part after it calls Ready (kvstore.Elastic), as worker.Fit and Python's ElasticSampler do")
 	}
 	return s, nil
 }

@@ -3,6 +3,7 @@ package servernode
 import (
 	"context"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
@@ -63,7 +64,7 @@ func (t *lossReporter) send(placement, node, examples uint64) {
 	for {
 		err := t.scheduler.ReportLostExamples(t.ctx, placement, cluster.NodeID(node), examples)
 		if err == nil {
-			t.logger.Info("server: reported the examples of a lost worker", "node", node, "examples", examples)
+			t.log(node, examples)
 			return
 		}
 		pause := time.NewTimer(reportPause)
@@ -75,6 +76,16 @@ func (t *lossReporter) send(placement, node, examples uint64) {
 			t.logger.Warn("server: report the examples of a lost worker; trying again", "node", node, "err", err)
 		}
 	}
+}
+
+// log says what was reported. A server whose shards have counted nothing reports the largest number,
+// which is in the way of no other server's.
+func (t *lossReporter) log(node, examples uint64) {
+	if examples == math.MaxUint64 {
+		t.logger.Info("server: no key here counts examples of a lost worker", "node", node)
+		return
+	}
+	t.logger.Info("server: reported the examples of a lost worker", "node", node, "examples", examples)
 }
 
 // reportPause is the time between two attempts. The scheduler may be down for longer, and nothing
