@@ -41,7 +41,7 @@ def binary_files(folder):
 
 
 def read(folder):
-    """Returns images (n, 3, 32, 32), uint8, and labels (n,) to train on, and those to test with."""
+    """Yields images (n, 3, 32, 32), uint8, with labels (n,): those to train on, those to test on."""
     if os.path.isdir(os.path.join(folder, "cifar-10-batches-py")):
         import torchvision
 
@@ -150,13 +150,14 @@ def main():
         model.parameters(), args.learning_rate, momentum=0.9, weight_decay=5e-4
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.epochs)
-    rows = []
     attached = pt.attach(model, optimizer, store, state={"schedule": schedule})
 
     dataset = Augmented(train_images, train_labels)
     batches = pt.ElasticSampler(dataset, args.batch, seed=1, with_epoch=True)
     loader = DataLoader(dataset, batch_sampler=batches, num_workers=args.loaders)
+    rows = []
     for epoch in batches.epochs(args.epochs):
+        # counts has the sum of the losses, examples, right answers, and images tested.
         begin, steps, counts = time.perf_counter(), 0, torch.zeros(4)
         for images, labels in batches.batches(loader):
             loss = F.cross_entropy(model(normalised(images)), labels)
@@ -164,7 +165,8 @@ def main():
             loss.backward()
             optimizer.step()
             pt.report(loss=loss, learning_rate=optimizer.param_groups[0]["lr"])
-            counts += torch.tensor([float(loss) * batches.size, batches.size, 0, 0])
+            counts[0] += float(loss) * batches.size
+            counts[1] += batches.size
             steps += 1
         seconds = time.perf_counter() - begin
         schedule.step()

@@ -52,7 +52,7 @@ Result = Tuple[Dict[str, Any], List[int]]
 class Bridge:
     """One bridge process and the requests to it.
 
-    ``moved`` is called with the note and the descriptor when a region has new memory,
+    ``moved`` is called with the note and the descriptor when a slot has new memory,
     ``exchanged`` with number, state and error (or None) when exchanges have ended, and ``failed``
     with number and error of an exchange that has no answer; all under ``lock``, by the thread that
     reads."""
@@ -315,7 +315,7 @@ class Bridge:
         """Deals with the packet of ``size`` bytes in the buffer, then takes it off the socket."""
         kind = self._buffer[0]
         try:
-            if kind == 0x78:  # 'x'
+            if kind == ord("x"):
                 _, state, number = _ANSWER.unpack_from(self._buffer)
                 error = json.loads(self._buffer[16:size]) if size > 16 else None
                 self.exchanged(number, state, error)

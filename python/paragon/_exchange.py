@@ -100,11 +100,11 @@ class Exchanges:
         self._packet = bytearray(_PACKET.size)
         # _sent has the newest exchange: what send returned, and its number.
         self._sent: Deque[Tuple[int, int]] = deque([(0, 0)], maxlen=1)
-        # All exchanges up to _ended have ended. _noted is like it, for exchanges that ask to read
-        # the socket first: it has been read after these.
+        # All exchanges up to _ended have ended. The socket has been read since those up to _noted
+        # ended, so what their notes say is known.
         self._ended = self._noted = 0
-        # _answered is the newest exchange that the bridge will answer, or an earlier one's number;
-        # _unread is how many answers were not read yet.
+        # _answered is the newest exchange that asks for an answer, or an earlier one if a signal
+        # came before it was set. _unread is how many answers were not read yet.
         self._answered = 0
         self._unread = 0
         # _unexplained are exchanges that failed, whose error has not come yet, and _explained those

@@ -87,7 +87,7 @@ def _same(a: str, b: str) -> bool:
 
 
 def ended(store: "Store") -> None:
-    """Forgets a store that has ended."""
+    """Undoes what init did to this process: for children that are started, and for SIGTERM."""
     _process.leave_member()
     if _sigterm == os.getpid() and threading.current_thread() is threading.main_thread():
         _restore_sigterm()

@@ -166,7 +166,7 @@ class _Dense:
 
 
 def _fits(d: _Dense, value: Any) -> bool:
-    """Whether the value is an array that needs no further look: what most calls have."""
+    """Whether the value is a float32 array of the key's shape, as in most calls."""
     return type(value) is np.ndarray and value.dtype is _FLOAT32 and value.shape == d.shape
 
 

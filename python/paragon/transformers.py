@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer, and accelerate, in jobs of ours.
+"""Hugging Face's Trainer, and accelerate, with workers of a job.
 
 ::
 

@@ -357,11 +357,11 @@ def test_a_report_goes_with_the_end_of_its_turn():
         for _ in sampler.epochs(1):
             for _ in sampler.batches():
                 if sampler.step == 0:
-                    _report.report(loss, learning_rate=0.1, gradient_norm=float("nan"))
+                    _report.report(loss, learning_rate=0.1, gradient_norm=float("inf"))
     first, second, over = store.steps
     assert first.pop("data") >= 0 and second.pop("data") >= 0
     assert (first, second, over) == (
-        {"loss": 0.5, "learning_rate": 0.1, "gradient_norm": "nan"},
+        {"loss": 0.5, "learning_rate": 0.1, "gradient_norm": float("inf")},
         {},
         None,
     )

@@ -50,6 +50,7 @@ global_process_set = _GlobalProcessSet()
 
 
 def check_process_set(process_set: Any) -> None:
+    """Raises NotImplementedError for a process set of a part of the workers."""
     if process_set is not global_process_set:
         raise NotImplementedError(
             f"process_set={process_set!r} is not there; use global_process_set, or start a second "
@@ -58,6 +59,7 @@ def check_process_set(process_set: Any) -> None:
 
 
 def current() -> Job:
+    """The job; ValueError before init and after shutdown."""
     return _job.current(PACKAGE)
 
 

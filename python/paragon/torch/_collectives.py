@@ -225,6 +225,7 @@ class Collectives:
         return [pickle.loads(p.tobytes()) for p in parts]
 
     def check_root(self, root: int) -> None:
+        """Raises ValueError for a rank that the job does not have."""
         if not 0 <= root < self.store.num_workers:
             raise ValueError(
                 f"root rank {root} of a job of {self.store.num_workers} workers; want 0 to "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any, Dict, Optional, Union
+from typing import Any, Dict, Optional
 
 import torch
 
@@ -75,12 +74,11 @@ def take_step() -> Dict[str, Any]:
     return step
 
 
-def _number(value: Any) -> Union[float, str, None]:
-    """A number as the job reads it: JSON has no nan and no inf."""
+def _number(value: Any) -> Optional[float]:
+    """The number of a value that may be a tensor of one element."""
     if value is None:
         return None
     if isinstance(value, torch.Tensor):
         # A loss still has its graph, of which float warns.
         value = value.detach()
-    number = float(value)
-    return number if math.isfinite(number) else str(number)
+    return float(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, Mapping, Tuple, Union
 
 import torch
 
@@ -117,7 +117,3 @@ def _follow(
 
 def _fits(old: Any, shape: Tuple[int, ...], dtype: torch.dtype) -> bool:
     return isinstance(old, torch.Tensor) and tuple(old.shape) == shape and old.dtype == dtype
-
-
-def broadcast_object(c: Collectives, obj: Any, root: int, name: Optional[str]) -> Any:
-    return c.broadcast_object(obj, root, name)

@@ -110,6 +110,7 @@ class Job:
         self._find_places()
 
     def close(self) -> None:
+        """Leaves the job in order, and gives this worker's number on its host free."""
         self.store.close()
         if self._seat is not None:
             self._seat.close()
@@ -144,6 +145,7 @@ def shutdown() -> None:
 
 
 def is_initialized() -> bool:
+    """Whether init was called, and the store is open."""
     return _job is not None and not _job.store.closed
 
 

@@ -58,6 +58,7 @@ class Combined(_attach.Attached):
         self._ends = [_hooks.before_step(optimizer, self._before_step)]
 
     def set_passes(self, passes: int) -> None:
+        """Sets how many backwards are summed before an exchange."""
         if passes < 1:
             raise ValueError(f"backward_passes_per_step of {passes}; want at least 1")
         self._passes = passes
