@@ -58,7 +58,7 @@ def attach(
     compression: Union[str, Mapping[str, Any], None] = None,
     backward_passes_per_step: int = 1,
 ) -> "Attached":
-    """Make a model's training distributed. Every worker calls it, with the same model and
+    """Makes a model's training distributed. Every worker calls it, with the same model and
     optimizer; another one is ConflictError, which names the first difference and both workers.
 
     Parameters and buffers become rank 0's. From then on each ``.grad`` is the mean over all
@@ -124,7 +124,7 @@ class _Member:
         self.form = (t.size(), t.stride(), t.dtype, t.device)
 
     def check(self) -> None:
-        """Raise ConflictError if the parameter is another one, or has changed its form."""
+        """Raises ConflictError if the parameter is another one, or has changed its form."""
         t = self.tensor
         if self.owner.get(self.attribute) is not t:
             raise ConflictError(
@@ -283,7 +283,7 @@ class Attached(Policy):
         self._ends = [_hooks.before_step(o, self._before_step) for o in self.optimizers]
 
     def detach(self) -> None:
-        """Take the hooks off again. The keys stay on the servers, so the same model attached again
+        """Takes the hooks off again. The keys stay on the servers, so the same model attached again
         has another name."""
         for h in self._handles:
             h[0].remove()
@@ -313,7 +313,7 @@ class Attached(Policy):
             self._muted -= 1
 
     def synchronize(self) -> None:
-        """Exchange gradients that have only been accumulated. Without such it does nothing, so a
+        """Exchanges gradients that have only been accumulated. Without such it does nothing, so a
         second call costs nothing and changes nothing."""
         if self._unsent:
             self._exchange.now()
@@ -334,18 +334,18 @@ class Attached(Policy):
         return self._turn.exchanged
 
     def flush(self) -> None:
-        """End the turn: if it had no exchange, take part in every key's round with weight 0, so
+        """Ends the turn: if it had no exchange, takes part in every key's round with weight 0, so
         that no other worker waits. ``.grad`` stays as it is."""
         if self._turn.examples is not None and not self._turn.exchanged:
             self._exchange.contribute_nothing()
             self._turn.contributed_nothing()
 
     def average_buffers(self) -> None:
-        """Average buffers of float types over all workers. Every worker calls it."""
+        """Averages buffers of float types over all workers. Every worker calls it."""
         self._buffers.average()
 
     def loaded(self) -> None:
-        """Say that the parameters have been set by other means than training, such as
+        """Says that the parameters have been set by other means than training, such as
         ``model.load_state_dict``, to the same values on every worker. With the servers' optimizer
         every worker calls it, and rank 0's values go to the servers; else it does nothing."""
 

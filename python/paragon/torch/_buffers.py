@@ -65,12 +65,12 @@ class Buffers:
                     b.copy_(torch.from_numpy(slot).view(b.shape))
 
     def due(self) -> bool:
-        """Count one exchange; whether it is time to average."""
+        """Counts one exchange, and returns whether it is time to average."""
         self._since += 1
         return bool(self.names) and self._since >= EXCHANGES and self._store.num_workers > 1
 
     def average(self) -> None:
-        """Average the buffers over all workers, which count alike: one that repeats a batch has
+        """Averages the buffers over all workers, which count alike: one that repeats a batch has
         statistics, too. Every worker calls it."""
         self._since = 0
         if not self.names or self._store.num_workers == 1:

@@ -188,7 +188,7 @@ class GradientExchange:
         return self._store.num_workers > 1 and not self._store.joining
 
     def declare(self) -> None:
-        """Give the keys their first values, rank 0's parameters, and take these over. On a worker
+        """Gives the keys their first values, rank 0's parameters, and takes these over. On a worker
         that joins a running job the values there are means, and the parameters stay."""
         with torch.no_grad():
             for s in self.slots:
@@ -258,7 +258,7 @@ class GradientExchange:
         return arrived
 
     def _enter(self) -> None:
-        """Open a pass if this hook is its first."""
+        """Opens a pass if this hook is its first."""
         if self._open:
             if self._task is None or _hooks.nested() or self._task == _hooks.backward_number():
                 return
@@ -397,7 +397,7 @@ class GradientExchange:
         self._policy._end_pass(not local)
 
     def now(self) -> None:
-        """Exchange what is in every .grad, outside of a backward."""
+        """Exchanges what is in every .grad, outside of a backward."""
         with self._lock:
             if self._open:
                 raise self.half_done()
@@ -412,7 +412,7 @@ class GradientExchange:
         self._policy._end_pass(True)
 
     def contribute_nothing(self) -> None:
-        """Take part in the round of every key with weight 0, and leave each .grad as it is."""
+        """Takes part in the round of every key with weight 0, and leaves each .grad as it is."""
         with self._lock:
             self._begin()
             self._local = self._open = False
@@ -438,7 +438,7 @@ class GradientExchange:
         return self._open
 
     def _send_rest(self) -> int:
-        """Send what no hook has sent, and the flags. What is large goes as soon as it is copied."""
+        """Sends what no hook has sent, and the flags. What is large goes when it is copied."""
         for s in self.slots:
             if not self._here[s.index] and s.parameter.grad is not None:
                 self._check_dense(s, s.parameter.grad)
@@ -462,7 +462,7 @@ class GradientExchange:
         return number
 
     def _fill(self, group: Group) -> int:
-        """Copy the gradients that no hook has copied, zeros for those that are not there. Returns
+        """Copies the gradients that no hook has copied, zeros for those that are not there. Returns
         the number of values of the group."""
         values = 0
         for s in group.slots:
@@ -478,7 +478,7 @@ class GradientExchange:
         return values
 
     def _set_flags(self) -> None:
-        """Say which parameters had a gradient, and the rest, times the weight."""
+        """Says which parameters had a gradient, and the rest, times the weight."""
         self._flags[: self._used] = numpy.frombuffer(self._here, numpy.uint8)
         self._flags[self._due] = self._policy._buffers_due()
         if self._weight != 1:
@@ -492,7 +492,7 @@ class GradientExchange:
         return 1 / float(shares[shares > 0].min())
 
     def _receive(self, number: int) -> None:
-        """Wait for the means and put them into .grad."""
+        """Waits for the means and puts them into .grad."""
         with torch.no_grad():
             for r in self.rows:
                 r.exchange(self._weight)

@@ -29,7 +29,7 @@ def save(
     *,
     metadata: Optional[Mapping[str, str]] = None,
 ) -> None:
-    """Write a model, and the state of its optimizer, into a safetensors file.
+    """Writes a model, and the state of its optimizer, into a safetensors file.
 
     Tensors have the names of the model's state_dict, and the optimizer's those of their parameters
     and of torch: "optimizer/fc.weight/exp_avg". ``optimizer`` may be a list; of an attached model
@@ -63,7 +63,7 @@ def load(
     *,
     strict: bool = True,
 ) -> Dict[str, torch.Tensor]:
-    """Read a safetensors file, of save or of any other program, into a model and its optimizer.
+    """Reads a safetensors file, of save or of any other program, into a model and its optimizer.
 
     Every worker calls it, with the same file, before attach or after it. Without a model it returns
     the file's tensors by name; with one, those that the model does not have. A tensor of another
@@ -109,7 +109,7 @@ def _prefix(number: int) -> str:
 def _split(
     optimizer: Any, names: Mapping[int, str], prefix: str, tensors: Dict[str, torch.Tensor]
 ) -> Dict[str, Any]:
-    """Add an optimizer's tensors to a file's, and return the rest of its state_dict as plain data.
+    """Adds an optimizer's tensors to a file's. Returns the rest of its state_dict as plain data.
     What is neither a tensor nor a number is UsageError."""
     state = optimizer.state_dict()
     _layout.check_groups([optimizer], dict(names))

@@ -17,7 +17,7 @@ _AT_ONCE = 16 << 20
 
 
 def take_first(store: Store, prefix: str, tensors: Sequence[Tuple[str, torch.Tensor]]) -> None:
-    """Copy rank 0's values into each tensor, exactly, whatever its type."""
+    """Copies rank 0's values into each tensor, exactly, whatever its type."""
     if store.joining or store.num_workers == 1:
         return
     part: List[Tuple[str, torch.Tensor]] = []

@@ -15,7 +15,7 @@ _task_id = getattr(torch._C, "_current_graph_task_id", None)
 
 
 def on_gradient(parameter: torch.Tensor, arrived: Callable[[], None]) -> List[Any]:
-    """Call arrived after each backward that has put this parameter's gradient into .grad. Returns
+    """Calls arrived after each backward that has put this parameter's gradient into .grad. Returns
     what must stay alive for that; remove() of the first ends it."""
     if _HAS_POST_ACCUMULATE:
 
@@ -32,7 +32,7 @@ def on_gradient(parameter: torch.Tensor, arrived: Callable[[], None]) -> List[An
 
 
 def after_backward(ended: Callable[[], None]) -> None:
-    """Call ended once the backward under way has ended. Only a hook may call this."""
+    """Calls ended once the backward under way has ended. Only a hook may call this."""
     torch.autograd.Variable._execution_engine.queue_callback(ended)
 
 
@@ -57,7 +57,7 @@ def nested() -> bool:
 
 
 def watch_nesting(back: Callable[[], None]) -> None:
-    """Call back in the outer backward each time that a checkpoint's own one has ended."""
+    """Calls back in the outer backward each time that a checkpoint's own one has ended."""
     _outer.append(back)
     _wrap_checkpoint()
 
@@ -90,7 +90,7 @@ def _wrap_checkpoint() -> None:
 
 
 def before_step(optimizer: Any, check: Callable[[], None]) -> Callable[[], None]:
-    """Call check at the start of each step of the optimizer. Returns what ends that."""
+    """Calls check at the start of each step of the optimizer. Returns what ends that."""
     if hasattr(optimizer, "register_step_pre_hook"):
         return optimizer.register_step_pre_hook(lambda *_: check()).remove
 
@@ -103,7 +103,7 @@ def before_step(optimizer: Any, check: Callable[[], None]) -> Callable[[], None]
 
 
 def replace(optimizer: Any, name: str, by: Callable[..., Any]) -> Callable[[], None]:
-    """Put a method in front of the optimizer's own, which it gets as its first argument. Returns
+    """Puts a method in front of the optimizer's own, which it gets as its first argument. Returns
     what undoes that. It is a bound method with the old one's attributes, as schedulers ask for."""
     had = optimizer.__dict__.get(name)
     before = getattr(optimizer, name)

@@ -7,7 +7,7 @@ from paragon._store import Store
 
 
 def init(store: str = "dist_sync", timeout: float = 300.0) -> Store:
-    """Join the job that ``launch`` has started this process for, and return its store. Without
+    """Joins the job that ``launch`` has started this process for, and returns its store. Without
     ``launch`` it is a job of one worker, and the log says so. A second call returns the same store.
 
     ``store`` is "dist_sync", the kind in which every worker's gradients are in each step's mean.

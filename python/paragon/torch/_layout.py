@@ -21,14 +21,14 @@ _logged: set = set()
 
 
 def log_once(key: object, text: str, *args: object) -> None:
-    """Log a line the first time that key comes in this process."""
+    """Logs a line the first time that key comes in this process."""
     if key not in _logged:
         _logged.add(key)
         log.info(text, *args)
 
 
 def check_parameter(name: str, tensor: torch.Tensor) -> None:
-    """Raise UsageError, which names the parameter, if its values cannot travel as float32."""
+    """Raises UsageError, which names the parameter, if its values cannot travel as float32."""
     if isinstance(tensor, torch.nn.parameter.UninitializedParameter):
         raise UsageError(
             f"attach: parameter {name} has no shape yet: run the model on one batch, then attach it"
@@ -119,7 +119,7 @@ def places_in_groups(optimizers: Sequence[Any]) -> Iterable[Tuple[Any, int, int,
 
 
 def check_groups(optimizers: Sequence[Any], names: Dict[int, str]) -> None:
-    """Raise UsageError for a parameter of the optimizers that the model does not have."""
+    """Raises UsageError for a parameter of the optimizers that the model does not have."""
     for optimizer, g, i, p in places_in_groups(optimizers):
         if id(p) not in names:
             raise UsageError(
@@ -174,7 +174,7 @@ def first_difference(ours: Sequence[str], theirs: Sequence[str]) -> Optional[Tup
 
 
 def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
-    """Raise ConflictError unless this worker's lines are rank 0's. The text names the first
+    """Raises ConflictError unless this worker's lines are rank 0's. The text names the first
     difference and both workers, and all workers raise the same; a worker that joins a running job
     compares with what the job has, and raises alone."""
     # A job that begins with one worker tells those who join later.

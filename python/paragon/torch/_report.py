@@ -25,7 +25,7 @@ def report(
     seconds: Optional[float] = None,
     **measures: Any,
 ) -> None:
-    """Tell the job of a step, or of an evaluation.
+    """Tells the job of a step, or of an evaluation.
 
     ``report(loss=loss)`` after ``optimizer.step()`` is about that step; the time since the step
     before is measured, unless ``seconds`` is given. With ``accuracy``, or with measures of other

@@ -49,7 +49,7 @@ class RowsExchange:
     # ------------------------------------------------------------------ first values
 
     def declare(self) -> None:
-        """Give the key its first value, rank 0's table, and take it over."""
+        """Gives the key its first value, rank 0's table, and takes it over."""
         rows, width = self._rows, self._width
         region = self._store.memory([2 * max(1, rows), (rows + 1) * width])
         values = region.slot(1)[: (rows + 1) * width]
@@ -72,7 +72,7 @@ class RowsExchange:
     # ------------------------------------------------------------------ a step
 
     def exchange(self, weight: float) -> None:
-        """Push this worker's rows, and leave the mean over all workers in .grad: coalesced, with
+        """Pushes this worker's rows, and leaves the mean over all workers in .grad: coalesced, with
         the rows that some worker used, or None if there are none."""
         p = self.parameter
         rows, values = self._own(p.grad, weight)
@@ -84,7 +84,7 @@ class RowsExchange:
         p.grad = self._mean(union)
 
     def contribute_nothing(self) -> None:
-        """Take part in the round with no rows and weight 0."""
+        """Takes part in the round with no rows and weight 0."""
         none = numpy.zeros(0, numpy.int64)
         self._union(none)
         self._push(none, torch.zeros(0, self._width), 0.0)

@@ -54,7 +54,7 @@ _TYPES = {name: dtype for dtype, name in _NAMES.items()}
 def write(
     path: Path, tensors: Mapping[str, torch.Tensor], metadata: Mapping[str, str] = {}
 ) -> None:
-    """Write tensors and strings into a file, which is the old one or the whole new one if this
+    """Writes tensors and strings into a file, which is the old one or the whole new one if this
     process or the machine ends meanwhile. Types that the format does not have are UsageError."""
     path = os.fspath(path)
     for name, t in tensors.items():

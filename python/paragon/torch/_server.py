@@ -287,7 +287,7 @@ class ServerExchange(GradientExchange):
         return number
 
     def _send_runs(self, group: Group, weights: Mapping[int, float]) -> None:
-        """Send a group, those of its slots together that have one weight."""
+        """Sends a group, those of its slots together that have one weight."""
         slots, start = group.slots, 0
         for i in range(1, len(slots) + 1):
             weight = weights[slots[start].index]
@@ -314,7 +314,7 @@ class ServerExchange(GradientExchange):
         return self._pending is not None
 
     def check_seen(self) -> None:
-        """Raise UnsupportedError if a .grad is not what was sent."""
+        """Raises UnsupportedError if a .grad is not what was sent."""
         for s, seen, version in zip(self.slots, self._seen, self._versions):
             gradient = s.parameter.grad
             if gradient is not seen or seen is not None and seen._version != version:
@@ -325,7 +325,7 @@ class ServerExchange(GradientExchange):
                 )
 
     def complete(self) -> None:
-        """Wait for the new weights, and put them into the parameters."""
+        """Waits for the new weights, and puts them into the parameters."""
         assert self._pending is not None
         number, self._pending = self._pending, None
         try:
@@ -339,13 +339,13 @@ class ServerExchange(GradientExchange):
             self._policy.average_buffers()
 
     def take_weights(self) -> None:
-        """Copy the weights that came from the servers into the parameters."""
+        """Copies the weights that came from the servers into the parameters."""
         with torch.no_grad():
             for s, value in zip(self.slots, self._values):
                 s.parameter.copy_(value)
 
     def pull(self) -> None:
-        """Take the weights that the servers have now."""
+        """Takes the weights that the servers have now."""
         self._store.pull([(s.key, s.place[0], s.place[1] + 1) for s in self.slots])
         self.take_weights()
 
@@ -515,7 +515,7 @@ class ServerAttached(Attached):
         self._restore(slots, steps, {})
 
     def loaded(self) -> None:
-        """Put the parameters, which were read from a file, on the servers."""
+        """Puts the parameters, which were read from a file, on the servers."""
         self._restore({}, {}, {n: s.parameter.detach() for n, s in self._slots_by_name().items()})
 
     def _slots_by_name(self) -> Dict[str, Slot]:
@@ -527,8 +527,8 @@ class ServerAttached(Attached):
         steps: Mapping[str, int],
         values: Mapping[str, torch.Tensor],
     ) -> None:
-        """Give the servers other state: rank 0 takes what they have as a file, puts the new tensors
-        into it, and all load that."""
+        """Gives the servers other state: rank 0 takes what they have as a file and puts the new
+        tensors into it, and all load that."""
         with tempfile.TemporaryDirectory(prefix="paragon-") as folder:
             path = os.path.join(folder, "store.safetensors")
             # Nobody may push while rank 0 saves.
@@ -551,8 +551,8 @@ def _put(
     steps: Mapping[str, int],
     values: Mapping[str, torch.Tensor],
 ) -> None:
-    """Change a file of Store.save in memory. It becomes one of layout 1, which has no checksums and
-    no shapes: checksums are Go's to make."""
+    """Changes a file of Store.save in memory. It becomes one of layout 1, which has no checksums
+    and no shapes: checksums are Go's to make."""
     keys = json.loads(strings["paragon.keys"])
     for key in keys:
         name = key["name"]
