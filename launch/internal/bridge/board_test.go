@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -85,6 +86,33 @@ func TestTensorBoardGetsWhatIsReported(t *testing.T) {
 	}
 	if err := p.ask(t.Context(), "tensorboard", nil, nil); !errors.Is(err, errUsage) {
 		t.Errorf("no folder: got error %v, want one of class Usage", err)
+	}
+}
+
+// A worker that joined has a folder of its node, and a change of the workers is told.
+func TestTensorBoardTellsOfTheWorkers(t *testing.T) {
+	kv, err := kvstore.Create(t.Context(), "dist_sync")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kv.Close()
+	dir := t.TempDir()
+	b, err := openBoard(dir, kv, 5, true, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.step(&kvstore.StepReport{Epoch: 4}, 6, 2)
+	b.step(&kvstore.StepReport{Epoch: 4}, 7, 2)
+	b.close()
+	var got []string
+	for _, e := range events(t, filepath.Join(dir, fmt.Sprint("worker-node-", kv.NodeID()))) {
+		for _, text := range e.Texts {
+			got = append(got, fmt.Sprint(e.Step, " ", text.Text))
+		}
+	}
+	want := []string{"5 This worker joined the running job: worker 0 of 1", "6 The number of workers changed from 1 to 2 at epoch 4"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%q, want\n%q", got, want)
 	}
 }
 

@@ -206,7 +206,7 @@ func TestWrongExchangesFailAlone(t *testing.T) {
 	var regions, plans [2]uint32
 	both(all, func(p *python, rank int) { regions[rank], plans[rank] = p.plan(100, 200) })
 	p, plan := all[0], plans[0]
-	under := p.exchange(0, plan, 0, 1, 1)
+	under := p.exchange(0, plan, 1, 1, 1)
 	for _, tt := range []struct {
 		plan, first, count uint32
 		weight             float32
@@ -215,7 +215,7 @@ func TestWrongExchangesFailAlone(t *testing.T) {
 		{plan + 1, 0, 1, 1, "there is no plan"},
 		{plan, 1, 2, 1, "entries 1 to 3 of plan"},
 		{plan, 1<<32 - 1, 1<<32 - 1, 1, "which has 2"},
-		{plan, 0, 2, 1, `key "key0" is in exchange 1`},
+		{plan, 0, 2, 1, `key "key1" is in exchange 1`},
 		{plan, 1, 1, -1, "weight -1"},
 	} {
 		p.exchange(0, tt.plan, tt.first, tt.count, tt.weight)
@@ -225,7 +225,11 @@ func TestWrongExchangesFailAlone(t *testing.T) {
 			t.Errorf("got the note %v, want exchange %d, class Usage and %q", note, p.exchanged, tt.want)
 		}
 	}
-	last := p.exchange(flagAnswer, plan, 1, 1, 1)
+	if e := p.ask("drop_plan", map[string]any{"plan": plan}, nil); e == nil || !strings.Contains(e.Text, "exchanges under way, 1 of them") {
+		t.Errorf("a plan is dropped that an exchange uses: got %+v", e)
+	}
+	// The key that was refused beside another one is free.
+	last := p.exchange(flagAnswer, plan, 0, 1, 1)
 	both(all, func(q *python, rank int) {
 		if q == p {
 			if a := p.wait(last); a.state != stateFailed || a.error == nil || a.error.Number != under+1 {
@@ -273,6 +277,9 @@ func TestErrorsHaveClassAndKey(t *testing.T) {
 		{"pull", entry(strings.Repeat("k", 1025), 0), errorText{Class: "Usage"}},
 		{"plan", map[string]any{"entries": []map[string]any{{"key": strings.Repeat("k", 1025), "region": region}}}, errorText{Class: "Usage"}},
 		{"init", keys("", 0), errorText{Class: "Usage"}},
+		{"init", map[string]any{"keys": []map[string]any{{"key": "large", "form": "dense", "region": region, "slot": 0, "size": 11}}}, errorText{Class: "Usage"}},
+		{"init", map[string]any{"keys": []map[string]any{{"key": "shaped", "form": "dense", "region": region, "slot": 0, "size": 10, "shape": []int{3, 4}}}}, errorText{Class: "Size", Key: "shaped"}},
+		{"broadcast", map[string]any{"region": region, "slot": 0, "bytes": 41}, errorText{Class: "Usage"}},
 		{"set_optimizer", map[string]any{"config": map[string]any{"name": "sgd", "momentum": -1}}, errorText{Class: "Usage"}},
 		{"set_optimizer", map[string]any{"config": map[string]any{"name": "sgd", "learning_rate": 0.1, "nesterov": true}}, errorText{Class: "Usage"}},
 		{"set_compression", map[string]any{"config": map[string]any{"type": "3bit"}}, errorText{Class: "Usage"}},

@@ -118,7 +118,7 @@ func dropPlan(_ context.Context, s *session, args json.RawMessage) (any, error) 
 	case p == nil:
 		return nil, usage("bridge: drop_plan: there is no plan %d", a.Plan)
 	case p.users > 0:
-		return nil, usage("bridge: drop_plan: plan %d has %d exchanges under way; wait for them", a.Plan, p.users)
+		return nil, usage("bridge: drop_plan: plan %d has exchanges under way, %d of them; wait for these", a.Plan, p.users)
 	}
 	delete(s.plans.plans, a.Plan)
 	s.plans.forget(s, p)

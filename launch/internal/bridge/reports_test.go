@@ -91,6 +91,18 @@ func TestTheEndOfATurnReportsItsStep(t *testing.T) {
 	})
 }
 
+// What the workers took to agree on a turn is waited for in one step.
+func TestTheTimeOfATurnIsWaitedForOnce(t *testing.T) {
+	var r reports
+	r.agreed(time.Second)
+	r.agreed(time.Second)
+	for i, want := range []time.Duration{2 * time.Second, 0} {
+		if got := r.lap(&stepArguments{}).Wait; got != want {
+			t.Errorf("step %d: waited %v, want %v", i, got, want)
+		}
+	}
+}
+
 // Without a sampler each report is a step.
 func TestReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

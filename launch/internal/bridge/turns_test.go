@@ -349,6 +349,40 @@ func TestATurnThatPythonMissedComesAgain(t *testing.T) {
 	})
 }
 
+// A turn is made once the exchanges of the one before have ended, and the last turn comes again.
+func TestATurnWaitsForTheExchangesOfTheLastOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv, err := kvstore.Create(t.Context(), "dist_sync")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		p := play(t, kv)
+		if err := p.ask(t.Context(), "sampler", map[string]any{"examples": 1, "batch": 1, "epochs": 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.s.exchanges.tracker.begin(1, false); err != nil {
+			t.Fatal(err)
+		}
+		made := make(chan error, 1)
+		go func() { made <- p.ask(t.Context(), "turn", nil, nil) }()
+		synctest.Wait()
+		if len(made) != 0 {
+			t.Error("a turn was made while an exchange was under way")
+		}
+		p.s.exchanges.tracker.end(1, nil)
+		if err := <-made; err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var turn turnResult
+			if err := p.ask(t.Context(), "turn", nil, &turn); err != nil || turn.Number != 3 || turn.Kind != turnEnd {
+				t.Errorf("got turn %+v and error %v, want number 3, of kind end", turn, err)
+			}
+		}
+	})
+}
+
 // A worker that is asked to leave while it waits to be a member has a turn that says so.
 func TestAJoinerThatLeavesHearsThatItWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
