@@ -276,8 +276,8 @@ func (b *Block) Renew(p []byte) (*Block, error) {
 	return part, nil
 }
 
-// closes closes the file of an older part of the same block whose pages this one replaces, and reports
-// whether it is one. Peers that have that file mapped keep its pages. The caller holds mu.
+// closes closes the file of an older part of the same block whose pages this one replaces, and
+// reports whether it is one. Peers that have that file mapped keep its pages. The caller holds mu.
 func (b *Block) closes(older *Block) bool {
 	if older.begin < b.begin || older.end > b.end {
 		return false

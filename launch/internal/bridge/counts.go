@@ -56,8 +56,8 @@ func (c *contribution) options(examples int, counted bool) kvstore.PushOptions {
 	return o
 }
 
-// maxCounted is the most keys whose contributions a session counts. Their counts are kept when plans
-// are dropped: another plan with the key goes on with its count.
+// maxCounted is the most keys whose contributions a session counts. Their counts are kept when
+// plans are dropped: another plan with the key goes on with its count.
 const maxCounted = 1 << 20
 
 // count returns the count of a key.
