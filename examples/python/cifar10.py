@@ -41,7 +41,7 @@ def binary_files(folder):
 
 
 def read(folder):
-    """Yields images (n, 3, 32, 32), uint8, with labels (n,): those to train on, those to test on."""
+    """Yields images (n, 3, 32, 32), uint8, with labels (n,): to train on, then to test with."""
     if os.path.isdir(os.path.join(folder, "cifar-10-batches-py")):
         import torchvision
 

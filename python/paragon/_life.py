@@ -70,8 +70,8 @@ def _say_other_launcher() -> None:
         workers = os.environ.get(name, "")
         if workers.isdecimal() and int(workers) > 1:
             _process.say(
-                f"{name} is {workers}, as {launcher} sets it, but this process trains alone, as the "
-                f"others do: start the program by launch -n {workers} -s 2 -- python ..."
+                f"{name} is {workers}, as {launcher} sets it, but this process trains alone, as "
+                f"the others do: start the program by launch -n {workers} -s 2 -- python ..."
             )
             return
 

@@ -97,7 +97,8 @@ def say(text: str) -> None:
     """Prints a line for people on standard error, if there is one."""
     if sys.stderr is not None:
         try:
-            # One write: print makes two where nothing is buffered, and the bridge writes there, too.
+            # One write: print makes two where nothing is buffered, and the bridge writes there as
+            # well.
             sys.stderr.write(f"paragon: {text}\n")
             sys.stderr.flush()
         except (OSError, ValueError):

@@ -329,8 +329,8 @@ class ElasticSampler:
         if store.closed or store.num_workers == 1 or getattr(sys, "last_value", None) is not None:
             return
         _process.say(
-            f"worker {store.rank} ends in epoch {turn.epoch} with {turn.left} steps left; if others "
-            "go on, nobody uses the rest of its examples of this epoch"
+            f"worker {store.rank} ends in epoch {turn.epoch} with {turn.left} steps left; if "
+            "others go on, nobody uses the rest of its examples of this epoch"
         )
 
     def _resume(self) -> Turn:
@@ -411,7 +411,9 @@ def _number_of(length: Union[int, Sized]) -> int:
         )
     number = length if isinstance(length, int) else len(length)
     if number < 1:
-        raise errors.UsageError(f"ElasticSampler: the data set has {number} examples, want at least 1")
+        raise errors.UsageError(
+            f"ElasticSampler: the data set has {number} examples, want at least 1"
+        )
     return number
 
 
