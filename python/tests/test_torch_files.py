@@ -181,3 +181,14 @@ def test_report_says_steps_and_evaluations(monkeypatch):
         {"step": {"loss": 2.5, "examples": 64, "learning_rate": 0.1}},
         {"evaluation": {"loss": 1.5, "accuracy": 0.75, "others": {"f1": 0.5}}},
     ]
+    with pytest.raises(UsageError, match="report: f1: .*: want a number, or a tensor of one element"):
+        pt.report(accuracy=0.5, f1=torch.ones(3))
+    with pytest.raises(UsageError, match="report: loss: .*x"):
+        pt.report("x")
+
+
+def test_all_reduce_takes_tensors_and_names_of_operations():
+    with pytest.raises(UsageError, match="got a float, want a tensor: torch.tensor"):
+        pt.all_reduce(1.0)
+    with pytest.raises(UsageError, match="op is 'avg', want one of average, sum"):
+        pt.all_reduce(torch.ones(1), "avg")

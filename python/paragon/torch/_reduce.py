@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Optional
 
-import paragon
 import torch
 
+import paragon
+from paragon.errors import UsageError
+
 from . import _collectives
+
+_OPS = ("average", "sum", "min", "max", "product")
 
 
 def all_reduce(
@@ -24,5 +28,12 @@ def all_reduce(
             whole numbers are exact.
         name: the same on all workers; calls without a name are matched in their order.
     """
+    if not isinstance(tensor, torch.Tensor):
+        raise UsageError(
+            f"all_reduce: got a {type(tensor).__name__}, want a tensor: torch.tensor(value) makes "
+            "one of a number"
+        )
+    if op not in _OPS:
+        raise UsageError(f"all_reduce: op is {op!r}, want one of {', '.join(_OPS)}")
     store = paragon.current() or paragon.init()
     return _collectives.of(store).reduce(tensor, op, name).wait()

@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 import torch
 
 import paragon
+from paragon.errors import UsageError
 
 # What was reported of the turn under way. It goes with the request that ends the turn.
 _told: Dict[str, Any] = {}
@@ -40,16 +41,20 @@ def report(
         "epoch": epoch,
         "examples": examples,
         "seconds": seconds,
-        "learning_rate": _number(learning_rate),
-        "gradient_norm": _number(gradient_norm),
+        "learning_rate": _number("learning_rate", learning_rate),
+        "gradient_norm": _number("gradient_norm", gradient_norm),
     }
     told: Dict[str, Any] = {}
     if accuracy is None and not measures:
-        step["loss"] = _number(loss)
+        step["loss"] = _number("loss", loss)
         told["step"] = step
     else:
-        scores = {k: _number(v) for k, v in measures.items()}
-        evaluation = {"loss": _number(loss), "accuracy": _number(accuracy), "others": scores}
+        scores = {k: _number(k, v) for k, v in measures.items()}
+        evaluation = {
+            "loss": _number("loss", loss),
+            "accuracy": _number("accuracy", accuracy),
+            "others": scores,
+        }
         told["evaluation"] = {k: v for k, v in evaluation.items() if v not in (None, {})}
         if any(v is not None for v in step.values()):
             told["step"] = step
@@ -74,11 +79,16 @@ def take_step() -> Dict[str, Any]:
     return step
 
 
-def _number(value: Any) -> Optional[float]:
+def _number(name: str, value: Any) -> Optional[float]:
     """The number of a value that may be a tensor of one element."""
     if value is None:
         return None
     if isinstance(value, torch.Tensor):
         # A loss still has its graph, of which float warns.
         value = value.detach()
-    return float(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError) as err:
+        raise UsageError(
+            f"report: {name}: {err}: want a number, or a tensor of one element"
+        ) from err
