@@ -170,6 +170,8 @@ class Callback(transformers.TrainerCallback):
         if not self.elastic:
             return
         if self.sampler.epoch + 1 >= _epochs(args):
+            # Of max_steps the Trainer computes examples a second.
+            state.max_steps = state.global_step
             control.should_training_stop = True
         elif self._steps == 0:
             control.should_training_stop = False

@@ -178,6 +178,7 @@ ELASTIC = (
     if store.joining:
         open("joining", "w").close()
     t.train()
+    assert t.state.max_steps == t.state.global_step
     rate = t.lr_scheduler.get_last_lr()[0]
     total = weights(net).double().sum()
     events.write(f"end {store.num_workers} {t.state.global_step} {rate:.9f} {total:.9f}\\n")
