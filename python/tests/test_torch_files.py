@@ -181,7 +181,8 @@ def test_report_says_steps_and_evaluations(monkeypatch):
         {"step": {"loss": 2.5, "examples": 64, "learning_rate": 0.1}},
         {"evaluation": {"loss": 1.5, "accuracy": 0.75, "others": {"f1": 0.5}}},
     ]
-    with pytest.raises(UsageError, match="report: f1: .*: want a number, or a tensor of one element"):
+    want = "report: f1: .*: want a number, or a tensor of one element"
+    with pytest.raises(UsageError, match=want):
         pt.report(accuracy=0.5, f1=torch.ones(3))
     with pytest.raises(UsageError, match="report: loss: .*x"):
         pt.report("x")
