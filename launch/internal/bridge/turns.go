@@ -326,8 +326,8 @@ func integers(slot []float32) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(slot))), len(slot)/2)
 }
 
-// leave is the operation leave. Where nobody awaits its answer the next turn tells that this worker
-// cannot leave alone: it was told to end all the same.
+// leave is the operation leave. Where nobody awaits its answer the next turn, and no line of the
+// log, tells that this worker cannot leave alone: it was told to end all the same.
 func leave(ctx context.Context, s *session, args json.RawMessage) (any, error) {
 	var a struct {
 		ID     uint64 `json:"id"`
@@ -343,6 +343,7 @@ func leave(ctx context.Context, s *session, args json.RawMessage) (any, error) {
 	err = store.AskLeave(ctx, shorten(a.Reason, 512))
 	if a.ID == 0 && errors.Is(err, kvstore.ErrNeeded) {
 		s.turns.cannotLeave(err)
+		return nil, nil
 	}
 	return nil, err
 }
