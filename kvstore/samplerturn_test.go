@@ -193,3 +193,31 @@ func TestNextAndLoopsDoNotMix(t *testing.T) {
 		kv.Close()
 	}
 }
+
+// What is read ahead is of the division of now, also where the last one was read up to that place.
+func TestExamplesAreOfTheNewestDivision(t *testing.T) {
+	var read [2][]int
+	for i := range read {
+		kv, err := kvstore.Create(t.Context(), "local")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer kv.Close()
+		s, err := kvstore.NewElasticSampler(t.Context(), kv, kvstore.SamplerConfig{Examples: 50, Batch: 50, Epochs: 2, Seed: 5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for turn := range 3 {
+			if _, err := s.Next(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if turn == 0 && i == 1 {
+				s.Examples(0, make([]int, 20))
+			}
+		}
+		read[i] = s.Examples(20, make([]int, 20))
+	}
+	if len(read[0]) != 20 || !slices.Equal(read[0], read[1]) {
+		t.Errorf("got examples %v of the second epoch after some of the first were read, want %v", read[1], read[0])
+	}
+}
