@@ -58,6 +58,11 @@ def lazy():
     pt.attach(nn.LazyLinear(3), None, store())
 
 
+def no_store():
+    model = two()
+    pt.attach(model, sgd(model), None)
+
+
 def other_model():
     pt.attach(two(), sgd(two()), store())
 
@@ -151,6 +156,7 @@ def biased():
 BRING_ABOUT = {
     "a parameter of a type that does not travel": odd_type,
     "a lazy module before its first batch": lazy,
+    "a store that is none, as before `init`": no_store,
     "an optimizer of another model": other_model,
     "a model that is attached already": twice,
     "a name that is taken": name,

@@ -80,6 +80,10 @@ def attach(
     kept."""
     if optimizer not in _WHERE:
         raise UsageError(f'attach: optimizer={optimizer!r}, want "local" or "server"')
+    if not hasattr(store, "num_workers"):
+        raise UsageError(
+            f"attach: store is {type(store).__name__}, want what init() returned: store = pt.init()"
+        )
     kind = Attached
     if optimizer == "server":
         from ._server import ServerAttached
