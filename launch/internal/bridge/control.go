@@ -21,14 +21,12 @@ func strictly(what string, text json.RawMessage, into any) error {
 	return nil
 }
 
-// configArguments are those of set_optimizer and set_compression.
-type configArguments struct {
-	Config json.RawMessage `json:"config"`
-}
-
-// setOptimizer is the operation set_optimizer.
-func setOptimizer(ctx context.Context, s *session, args json.RawMessage) (any, error) {
-	var a configArguments
+// configuration reads the argument of set_optimizer or set_compression, and returns the store that
+// it is for.
+func configuration(s *session, what string, args json.RawMessage, into interface{ Validate() error }) (kvstore.Store, error) {
+	var a struct {
+		Config json.RawMessage `json:"config"`
+	}
 	if err := arguments(args, &a); err != nil {
 		return nil, err
 	}
@@ -36,32 +34,31 @@ func setOptimizer(ctx context.Context, s *session, args json.RawMessage) (any, e
 	if err != nil {
 		return nil, err
 	}
-	var cfg optim.Config
-	if err := strictly("set optimizer", a.Config, &cfg); err != nil {
+	if err := strictly(what, a.Config, into); err != nil {
 		return nil, err
 	}
-	if err := cfg.Validate(); err != nil {
-		return nil, usage("bridge: set optimizer: %w", err)
+	if err := into.Validate(); err != nil {
+		return nil, usage("bridge: %s: %w", what, err)
+	}
+	return store, nil
+}
+
+// setOptimizer is the operation set_optimizer.
+func setOptimizer(ctx context.Context, s *session, args json.RawMessage) (any, error) {
+	var cfg optim.Config
+	store, err := configuration(s, "set optimizer", args, &cfg)
+	if err != nil {
+		return nil, err
 	}
 	return nil, store.SetOptimizer(ctx, cfg)
 }
 
 // setCompression is the operation set_compression.
 func setCompression(ctx context.Context, s *session, args json.RawMessage) (any, error) {
-	var a configArguments
-	if err := arguments(args, &a); err != nil {
-		return nil, err
-	}
-	store, err := s.member.get()
+	var c kvstore.Compression
+	store, err := configuration(s, "set compression", args, &c)
 	if err != nil {
 		return nil, err
-	}
-	var c kvstore.Compression
-	if err := strictly("set compression", a.Config, &c); err != nil {
-		return nil, err
-	}
-	if err := c.Validate(); err != nil {
-		return nil, usage("bridge: set compression: %w", err)
 	}
 	return nil, store.SetCompression(ctx, c)
 }
