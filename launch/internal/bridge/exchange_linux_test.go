@@ -132,7 +132,11 @@ func TestLentMemoryThatAServerKeepsMoves(t *testing.T) {
 	number := p.exchange(flagAnswer, plans[0], 0, 1, 1)
 	p.mustAsk("state", nil, nil) // the exchange has begun
 
-	r := p.session.memory.regions[regions[0]]
+	_, r, err := p.session.memory.slot(regions[0], 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.session.memory.giveBack(r)
 	for _, part := range [][]float32{r.each[0], r.each[2][n/2:]} {
 		b, _, ok := shm.Find(bytesOf(part))
 		if !ok {

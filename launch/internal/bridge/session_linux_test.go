@@ -47,6 +47,8 @@ func TestMemoryIsFreedOnceNothingUsesIt(t *testing.T) {
 			break
 		}
 	}
+	p.session.plans.mu.Lock()
+	defer p.session.plans.mu.Unlock()
 	if used := len(p.session.plans.keys); used != 0 || p.session.plans.planned != 0 {
 		t.Errorf("%d keys and %d entries are left of plans that were dropped", used, p.session.plans.planned)
 	}
