@@ -18,7 +18,7 @@ const (
 )
 
 // howToJoin says what the workers of a job that does not become complete may lack.
-const howToJoin = "workers join with kvstore.Create and a store of type dist; without it, and with --kvstore local, each trains by itself"
+const howToJoin = "workers join with kvstore.Create and a store of type dist, in Python with paragon.torch.init(); without it, and with --kvstore local, each trains by itself"
 
 // registrations are the nodes that have registered at the scheduler, as that reports while the job
 // is forming. Of a running job the wanted state says who is in it.
