@@ -32,8 +32,9 @@ def find() -> str:
 
 def _runnable(path: Path, why: str) -> str:
     if not path.is_file():
+        text = f"{path} is a folder" if path.is_dir() else f"no program {path}"
         raise BridgeError(
-            f"paragon: no program {path} ({why}); install the wheel of this platform with "
+            f"paragon: {text} ({why}); install the wheel of this platform with "
             f"pip install paragon-train, or set {VARIABLE} to the path of launch "
             "(go build ./launch makes one)"
         )

@@ -111,6 +111,13 @@ def test_what_cannot_be_loaded_is_named_and_changes_nothing(tmp_path):
         _safetensors.write(path, {"z": torch.zeros(1, dtype=torch.complex64)})
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    model = torch.nn.Linear(2, 2)
+    missing = tmp_path / "none"
+    with pytest.raises(FileNotFoundError, match=f"{missing}/x: there is no folder {missing}"):
+        pt.save(missing / "x", model)
+
+
 def test_damaged_files_are_named(tmp_path):
     path = tmp_path / "m.safetensors"
     _safetensors.write(path, {"a": torch.arange(6.0), "b": torch.arange(3)})

@@ -81,6 +81,8 @@ def write(
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"save {path}: there is no folder {folder}; make it first")
     descriptor, beside = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as f:
