@@ -31,9 +31,6 @@ GROUP_VALUES = 4096
 # smallest share is right as long as one worker has a place of its own.
 _RANKS = 1024
 
-# At the end of a pass, groups that no hook has sent go together until they have so many values.
-RUN_VALUES = 1 << 16
-
 
 class Slot:
     """One parameter's place in the exchange."""
@@ -438,35 +435,29 @@ class GradientExchange:
         return self._open
 
     def _send_rest(self) -> int:
-        """Sends what no hook has sent, and the flags. What is large goes when it is copied."""
+        """Sends what no hook has sent, and the flags. All is copied first: what goes while the
+        rest is copied makes the copies and the sums wait for each other."""
         for s in self.slots:
             if not self._here[s.index] and s.parameter.grad is not None:
                 self._check_dense(s, s.parameter.grad)
-        first, values = self._flags_entry, 0
         for g in self._groups:
-            if g.sent:
-                if first < g.first:
-                    self._send(first, g.first - first, False)
-                first, values = self._flags_entry, 0
-                continue
-            first = min(first, g.first)
-            values += self._fill(g)
-            # The last group goes with the flags.
-            if values >= RUN_VALUES and g is not self._last:
-                end = g.first + len(g.slots)
-                self._send(first, end - first, False)
-                first, values = self._flags_entry, 0
+            if not g.sent:
+                self._fill(g)
         self._set_flags()
+        first = self._flags_entry
+        for g in self._groups:
+            if not g.sent:
+                first = min(first, g.first)
+            elif first < g.first:
+                self._send(first, g.first - first, False)
+                first = self._flags_entry
         number = self._send(first, self._flags_entry + 1 - first, True)
         self._outstanding = number
         return number
 
-    def _fill(self, group: Group) -> int:
-        """Copies the gradients that no hook has copied, zeros for those that are not there. Returns
-        the number of values of the group."""
-        values = 0
+    def _fill(self, group: Group) -> None:
+        """Copies the gradients that no hook has copied, zeros for those that are not there."""
         for s in group.slots:
-            values += s.view.numel()
             if self._here[s.index]:
                 continue
             gradient = s.parameter.grad
@@ -475,7 +466,6 @@ class GradientExchange:
             else:
                 # Of a pass that only accumulated, or a second backward before the step.
                 self._copy(s, gradient)
-        return values
 
     def _set_flags(self) -> None:
         """Says which parameters had a gradient, and the rest, times the weight."""
