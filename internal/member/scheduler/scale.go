@@ -91,7 +91,8 @@ func (sc *scaler) begin(out *output, env scaleEnv, workers int, placement []cont
 	if refusal != "" {
 		return refusal
 	}
-	for _, p := range slices.Clone(env.fleet.list) { // those are among the ones that the plan starts
+	// A worker whose start is delayed is dropped: the plan starts it among the others.
+	for _, p := range slices.Clone(env.fleet.list) {
 		if p.isWorker() && p.delayed() {
 			env.fleet.drop(p)
 		}
