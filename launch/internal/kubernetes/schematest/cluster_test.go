@@ -39,13 +39,15 @@ type cluster struct {
 	end func() // ends the controller
 }
 
-var podResource = v1.SchemeGroupVersion.WithResource("pods")
+var (
+	podResource = v1.SchemeGroupVersion.WithResource("pods")
+	jobResource = batchv1.SchemeGroupVersion.WithResource("jobs")
+)
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, client: fake.NewSimpleClientset()}
-	c.client.PrependReactor("create", "pods", c.createPod)
-	c.client.PrependReactor("delete", "pods", c.deletePod)
+	c.serve()
 	ctx, cancel := context.WithCancel(context.Background())
 	factory := informers.NewSharedInformerFactory(c.client, 0)
 	controller, err := job.NewController(ctx, c.client, factory.Core().V1().Pods(), factory.Batch().V1().Jobs(), nil, nil)
@@ -62,6 +64,14 @@ func newCluster(t *testing.T) *cluster {
 		factory.Shutdown()
 	}
 	return c
+}
+
+// serve adds what the API server does and the client in memory does not.
+func (c *cluster) serve() {
+	c.client.PrependReactor("create", "pods", c.createPod)
+	c.client.PrependReactor("delete", "pods", c.deletePod)
+	c.client.PrependReactor("patch", "jobs", c.patchJob)
+	c.client.PrependReactor("update", "jobs", c.updateJob)
 }
 
 // createPod gives a pod what the API server gives it.
@@ -92,6 +102,32 @@ func (c *cluster) deletePod(action clienttesting.Action) (bool, runtime.Object, 
 		pod.DeletionGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
 	}
 	return true, pod, c.put(pod)
+}
+
+// patchJob changes a Job with no other change between its reading and its writing.
+func (c *cluster) patchJob(action clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return clienttesting.ObjectReaction(c.client.Tracker())(action)
+}
+
+// updateJob writes of a status no more than the status, as the API server does: the controller's
+// copy of the Job may be older than the last patch of the specification.
+func (c *cluster) updateJob(action clienttesting.Action) (bool, runtime.Object, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	update := action.(clienttesting.UpdateAction)
+	written := update.GetObject().(*batchv1.Job)
+	if update.GetSubresource() == "status" {
+		o, err := c.client.Tracker().Get(jobResource, update.GetNamespace(), written.Name)
+		if err != nil {
+			return true, nil, err
+		}
+		now := o.(*batchv1.Job).DeepCopy()
+		now.Status = written.Status
+		written = now
+	}
+	return true, written, c.client.Tracker().Update(jobResource, written, update.GetNamespace())
 }
 
 func (c *cluster) get(namespace, name string) (*v1.Pod, error) {

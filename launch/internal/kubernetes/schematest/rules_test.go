@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/batch"
@@ -233,6 +234,22 @@ func (c *cluster) scale(j *batchv1.Job, pods int) {
 	}
 	if _, err := c.client.BatchV1().Jobs(j.Namespace).Patch(c.t.Context(), j.Name, types.StrategicMergePatchType, patch, meta.PatchOptions{}); err != nil {
 		c.t.Fatal(err)
+	}
+}
+
+// A status that the controller computed before a Job was scaled does not undo the scaling.
+func TestAnOlderStatusKeepsTheSpecification(t *testing.T) {
+	c := &cluster{t: t, client: fake.NewSimpleClientset()}
+	c.serve()
+	j := &batchv1.Job{ObjectMeta: meta.ObjectMeta{Name: "workers", Namespace: "default"}, Spec: batchv1.JobSpec{Completions: new(int32(3))}}
+	c.apply(j)
+	c.scale(j, 2)
+	j.Status.Active = 3
+	if _, err := c.client.BatchV1().Jobs(j.Namespace).UpdateStatus(t.Context(), j, meta.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if now := c.job(j); *now.Spec.Completions != 2 || now.Status.Active != 3 {
+		t.Errorf("completions %d, active %d, want 2, 3", *now.Spec.Completions, now.Status.Active)
 	}
 }
 
