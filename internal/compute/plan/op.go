@@ -71,10 +71,45 @@ const (
 	numKinds
 )
 
-var kindNames = [numKinds]string{"Generic", "Convert", "Copy", "Add", "ReLU", "ReLUGrad", "BiasAdd", "BiasGrad", "Conv2D",
-	"ConvBackwardData", "ConvBackwardWeight", "BatchNorm", "BatchNormGrad", "MaxPool", "MaxPoolGrad", "AvgPool", "AvgPoolGrad",
-	"GlobalAvgPool", "GlobalAvgPoolGrad", "Upsample", "UpsampleGrad", "Linear", "LinearGrad", "Dropout", "Embedding", "EmbeddingGrad", "Softmax", "SoftmaxGrad",
-	"CrossEntropy", "CrossEntropyGrad", "SoftCrossEntropy", "SoftCrossEntropyGrad", "BinaryCrossEntropy", "BinaryCrossEntropyGrad", "MSE", "MSEGrad", "MatMul"}
+var kindNames = [numKinds]string{
+	Generic:                "Generic",
+	Convert:                "Convert",
+	Copy:                   "Copy",
+	Add:                    "Add",
+	ReLU:                   "ReLU",
+	ReLUGrad:               "ReLUGrad",
+	BiasAdd:                "BiasAdd",
+	BiasGrad:               "BiasGrad",
+	Conv2D:                 "Conv2D",
+	ConvBackwardData:       "ConvBackwardData",
+	ConvBackwardWeight:     "ConvBackwardWeight",
+	BatchNorm:              "BatchNorm",
+	BatchNormGrad:          "BatchNormGrad",
+	MaxPool:                "MaxPool",
+	MaxPoolGrad:            "MaxPoolGrad",
+	AvgPool:                "AvgPool",
+	AvgPoolGrad:            "AvgPoolGrad",
+	GlobalAvgPool:          "GlobalAvgPool",
+	GlobalAvgPoolGrad:      "GlobalAvgPoolGrad",
+	Upsample:               "Upsample",
+	UpsampleGrad:           "UpsampleGrad",
+	Linear:                 "Linear",
+	LinearGrad:             "LinearGrad",
+	Dropout:                "Dropout",
+	Embedding:              "Embedding",
+	EmbeddingGrad:          "EmbeddingGrad",
+	Softmax:                "Softmax",
+	SoftmaxGrad:            "SoftmaxGrad",
+	CrossEntropy:           "CrossEntropy",
+	CrossEntropyGrad:       "CrossEntropyGrad",
+	SoftCrossEntropy:       "SoftCrossEntropy",
+	SoftCrossEntropyGrad:   "SoftCrossEntropyGrad",
+	BinaryCrossEntropy:     "BinaryCrossEntropy",
+	BinaryCrossEntropyGrad: "BinaryCrossEntropyGrad",
+	MSE:                    "MSE",
+	MSEGrad:                "MSEGrad",
+	MatMul:                 "MatMul",
+}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
