@@ -697,6 +697,7 @@ class KVStore:
             n=len(ids),
             values=1,
             weight=self.weight,
+            examples=self.examples,
         )
 
     def _pull_rows(self, name: str, out: Any, row_ids: Any) -> Any:

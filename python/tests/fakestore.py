@@ -148,6 +148,7 @@ class FakeStore:
         self.under_way: List[Any] = []
         self.waited = 0
         self.sent: List[tuple] = []
+        self.rows_sent: List[tuple] = []
         self.compression: Any = None
         self.reports: List[dict] = []
 
@@ -226,6 +227,7 @@ class FakeStore:
         value = self.job.values[f["key"]]
         rows = region.slot(f["values"])[: f["n"] * value.shape[1]].reshape(f["n"], value.shape[1])
         if op == "push_rows":
+            self.rows_sent.append((f["key"], f["weight"], f.get("examples", 0)))
             end = self.job.contribute(f["key"], self.rank, (ids, rows.copy()), f["weight"])
             # A pull has this worker's last push, so it waits for the round.
             self.rows_end = getattr(self, "rows_end", {})

@@ -365,6 +365,28 @@ def test_every_example_once_though_a_worker_leaves(
     assert lines(p, "used") == sorted(f"{e} {i}" for e in range(epochs) for i in range(103))
 
 
+ROWS = (
+    LEAVES.replace("HAPPENS", "os.kill(os.getpid(), signal.SIGKILL)")
+    .replace("EPOCHS", "2")
+    .replace(
+        'store.init("w", np.zeros(2, F))',
+        'store.init("t", kv.row_sparse_array((np.zeros((103, 2), F), range(103)), (103, 2)))',
+    )
+    .replace(
+        'store.pushpull("w", np.ones(2, F), out=store.value("w"))',
+        "rows = np.ones((len(batch.indices), 2), F)\n"
+        '    store.push("t", kv.row_sparse_array((rows, batch.indices), (103, 2)))',
+    )
+)
+
+
+def test_every_example_of_a_table_once_though_a_worker_is_killed(tmp_path: Path) -> None:
+    assert "pushpull" not in ROWS
+    p = job(tmp_path, KV + ROWS, "-n", "3", "--on-worker-loss", "shrink", "--rejoin", "0")
+    assert lines(p, "ended") == ["2", "2"], p.err
+    assert lines(p, "used") == sorted(f"{e} {i}" for e in range(2) for i in range(103))
+
+
 JOINS = """
 store = kv.create("dist_sync")
 store.init("w", np.zeros(2, F))

@@ -594,6 +594,19 @@ def test_sparse_gradients_stay_sparse():
     assert torch.equal(got[0], got[1])
 
 
+def test_rows_count_the_examples_of_their_batch():
+    def body(store):
+        model = embedding_net()
+        a = pt.attach(model, torch.optim.SGD(model.parameters(), 0.5), store)
+        for size in (3, 0):
+            a.examples = size
+            model["out"](model["words"](torch.tensor([1, 4]))).sum().backward()
+            a.flush()
+        assert store.rows_sent == [("words.weight", 3, 3), ("words.weight", 0, 0)]
+
+    run(1, body)
+
+
 def test_weights_are_examples():
     x, y = batch(24)
     plain = mlp()

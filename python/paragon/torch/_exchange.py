@@ -485,7 +485,7 @@ class GradientExchange:
         """Waits for the means and puts them into .grad."""
         with torch.no_grad():
             for r in self.rows:
-                r.exchange(self._weight)
+                r.exchange(self._weight, self._examples)
             self._store.wait(number)
             self._outstanding = None
             flags = self._flags.tolist()

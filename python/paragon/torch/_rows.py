@@ -71,13 +71,13 @@ class RowsExchange:
 
     # ------------------------------------------------------------------ a step
 
-    def exchange(self, weight: float) -> None:
-        """Pushes this worker's rows, and leaves the mean over all workers in .grad: coalesced, with
+    def exchange(self, weight: float, examples: int = 0) -> None:
+        """Pushes this worker's rows, which count for so many examples, and leaves the mean over all workers in .grad: coalesced, with
         the rows that some worker used, or None if there are none."""
         p = self.parameter
         rows, values = self._own(p.grad, weight)
         union = self._union(rows)
-        self._push(rows, values, weight)
+        self._push(rows, values, weight, examples)
         if len(union) == 0:
             p.grad = None
             return
@@ -122,7 +122,9 @@ class RowsExchange:
         # The numbers are sorted, and each is there once.
         return made._coalesced_(True)
 
-    def _push(self, rows: numpy.ndarray, values: torch.Tensor, weight: float) -> None:
+    def _push(
+        self, rows: numpy.ndarray, values: torch.Tensor, weight: float, examples: int = 0
+    ) -> None:
         n, width = len(rows), self._width
         buffer = self._room_for(n + 1)
         ids = buffer.raw(0, numpy.int64)
@@ -130,7 +132,7 @@ class RowsExchange:
         slot = torch.from_numpy(buffer.slot(1)[: (n + 1) * width]).view(n + 1, width)
         slot[:n].copy_(values)
         slot[n] = weight
-        self._request("push_rows", n + 1, weight=weight)
+        self._request("push_rows", n + 1, weight=weight, examples=examples)
 
     def _request(self, op: str, n: int, **fields: object) -> None:
         assert self._buffer is not None
