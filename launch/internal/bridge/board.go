@@ -3,29 +3,55 @@ package bridge
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
 )
 
+// maxEvents is the most events that wait to be written.
+const maxEvents = 1024
+
 // A board writes a worker's numbers for TensorBoard, under the names that worker.ScalarWriter has
 // for those of a Go program, into a folder of its own: DIR/worker-RANK, or DIR/worker-node-NODE of
-// a worker that joined a running job. Numbers that are not finite or not known are left out. An
-// error of writing ends the writing, and is logged. A board that is
-// nil writes nothing: step, evaluation and close may be called on it.
+// a worker that joined a running job. Numbers that are not finite or not known are left out.
+//
+// A goroutine of its own writes, so that a slow disk holds up nothing else: of more than maxEvents
+// events that wait the newest are left out, and the log says so once. An error of writing ends the
+// writing, and is logged. A board that is nil writes nothing: step, evaluation and close may be
+// called on it. Only one goroutine at a time may call them.
 type board struct {
 	log     *slog.Logger
-	file    *metrics.EventFile
+	events  chan event
+	writing sync.WaitGroup
 	scalars []metrics.Scalar
 	// workers is how many there were in the last step.
 	workers int
+	// full says that the log has the line about events that are left out.
+	full bool
+}
+
+// An event is what is written at a time: numbers, or a text about the members.
+type event struct {
+	done    int64
+	at      time.Time
+	scalars []metrics.Scalar
+	text    string
+}
+
+// An eventFile is a metrics.EventFile.
+type eventFile interface {
+	Add(step int64, at time.Time, scalars ...metrics.Scalar) error
+	AddText(step int64, at time.Time, tag, text string) error
+	Close() error
 }
 
 // openBoard begins a file whose first step is the one behind so many.
@@ -38,9 +64,34 @@ func openBoard(dir string, store kvstore.Store, done uint64, joined bool, log *s
 	if err != nil {
 		return nil, fmt.Errorf("bridge: tensorboard: %w", err)
 	}
-	b := &board{log: log, file: file, workers: store.NumWorkers()}
+	b := newBoard(file, store.NumWorkers(), log)
 	b.text(done, fmt.Sprintf("%s: worker %d of %d", text, store.Rank(), b.workers))
 	return b, nil
+}
+
+// newBoard begins to write into a file.
+func newBoard(file eventFile, workers int, log *slog.Logger) *board {
+	b := &board{log: log, events: make(chan event, maxEvents), workers: workers}
+	b.writing.Go(func() { b.write(file) })
+	return b
+}
+
+// write writes events until there are no more.
+func (b *board) write(file eventFile) {
+	var err error
+	for e := range b.events {
+		switch {
+		case err != nil:
+			// The file has ended.
+		case e.text != "":
+			err = file.AddText(e.done, e.at, "job/membership", e.text)
+		default:
+			err = file.Add(e.done, e.at, e.scalars...)
+		}
+	}
+	if err = errors.Join(err, file.Close()); err != nil {
+		b.log.Error("TensorBoard's files are not complete", "error", err)
+	}
 }
 
 // step writes a step, after which so many are done.
@@ -94,38 +145,35 @@ func (b *board) set(tag string, value float64) {
 	}
 }
 
-// add writes the event under way.
+// add hands on the event under way.
 func (b *board) add(done uint64) {
-	if b.file != nil {
-		b.wrote(b.file.Add(int64(done), time.Now(), b.scalars...))
-	}
-	b.scalars = b.scalars[:0]
+	b.hand(event{done: int64(done), at: time.Now(), scalars: b.scalars})
+	b.scalars = nil
 }
 
 func (b *board) text(done uint64, text string) {
-	if b.file != nil {
-		b.wrote(b.file.AddText(int64(done), time.Now(), "job/membership", text))
+	b.hand(event{done: int64(done), at: time.Now(), text: text})
+}
+
+// hand gives an event to the goroutine that writes, unless too many wait.
+func (b *board) hand(e event) {
+	select {
+	case b.events <- e:
+	default:
+		if !b.full {
+			b.full = true
+			b.log.Warn("TensorBoard's files lack steps: the disk does not take what is reported", "step", e.done, "waiting", maxEvents)
+		}
 	}
 }
 
-// wrote ends the writing after an error.
-func (b *board) wrote(err error) {
-	if err != nil {
-		b.log.Error("TensorBoard's files are not complete", "error", err)
-		b.close()
-	}
-}
-
-// close ends the file.
+// close ends the file, when all events were written.
 func (b *board) close() {
-	if b == nil || b.file == nil {
+	if b == nil {
 		return
 	}
-	file := b.file
-	b.file = nil
-	if err := file.Close(); err != nil {
-		b.log.Error("TensorBoard's files are not complete", "error", err)
-	}
+	close(b.events)
+	b.writing.Wait()
 }
 
 // writeBoard is the operation tensorboard.
@@ -149,20 +197,29 @@ func writeBoard(_ context.Context, s *session, args json.RawMessage) (any, error
 	return nil, s.reports.write(a.Folder, store, steps, joined, s.log)
 }
 
-// write begins to write for TensorBoard, in place of what was written so far.
+// write begins to write for TensorBoard, in place of what was written so far. Reports go on while
+// it waits for the disk.
 func (r *reports) write(dir string, store kvstore.Store, steps uint64, joined bool, log *slog.Logger) error {
+	done := r.replace(nil, steps)
+	b, err := openBoard(dir, store, done, joined, log)
+	if err != nil {
+		return err
+	}
+	r.replace(b, steps)
+	return nil
+}
+
+// replace writes to another board from now on, and ends the one before. The job has done at least
+// so many steps; it returns how many.
+func (r *reports) replace(b *board, steps uint64) (done uint64) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.board.close()
-	r.steps = max(r.steps, steps)
-	b, err := openBoard(dir, store, r.steps, joined, log)
-	r.board = b
-	return err
+	old := r.board
+	r.board, r.steps = b, max(r.steps, steps)
+	done = r.steps
+	r.mu.Unlock()
+	old.close()
+	return done
 }
 
 // close ends what is written.
-func (r *reports) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.board.close()
-}
+func (r *reports) close() { r.replace(nil, 0) }

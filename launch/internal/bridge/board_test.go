@@ -7,7 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/metrics"
@@ -113,6 +116,72 @@ func TestTensorBoardTellsOfTheWorkers(t *testing.T) {
 	want := []string{"5 This worker joined the running job: worker 0 of 1", "6 The number of workers changed from 1 to 2 at epoch 4"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%q, want\n%q", got, want)
+	}
+}
+
+// A stuckFile is one of a disk that takes nothing until it is let.
+type stuckFile struct {
+	let    chan struct{}
+	events []string
+	fails  error
+}
+
+func (f *stuckFile) Add(step int64, _ time.Time, _ ...metrics.Scalar) error {
+	<-f.let
+	f.events = append(f.events, fmt.Sprint("step ", step))
+	return f.fails
+}
+
+func (f *stuckFile) AddText(step int64, _ time.Time, _, _ string) error {
+	<-f.let
+	f.events = append(f.events, fmt.Sprint("text ", step))
+	return f.fails
+}
+
+func (f *stuckFile) Close() error {
+	f.events = append(f.events, "close")
+	return nil
+}
+
+// A disk that takes nothing holds up no report. What is too much is left out, with one line.
+func TestADiskThatHangsHoldsUpNoReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, r := report1(t)
+		var said strings.Builder
+		file := &stuckFile{let: make(chan struct{})}
+		p.s.reports.replace(newBoard(file, 1, slog.New(slog.NewTextHandler(&said, nil))), 0)
+		const more = 20
+		for range maxEvents + more {
+			if err := p.ask(t.Context(), "report", map[string]any{"step": map[string]any{"loss": 1}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(r.steps) != maxEvents+more {
+			t.Errorf("the job was told of %d steps, want %d", len(r.steps), maxEvents+more)
+		}
+		close(file.let)
+		p.s.reports.close()
+		if n := len(file.events); n < maxEvents || n > maxEvents+2 || file.events[0] != "step 1" || file.events[n-1] != "close" {
+			t.Errorf("%d events were written, from %s to %s, want %d of steps and the end", n, file.events[0], file.events[n-1], maxEvents)
+		}
+		if n := strings.Count(said.String(), "level=WARN"); n != 1 {
+			t.Errorf("got %d warnings, want one: %s", n, said.String())
+		}
+	})
+}
+
+// An error of writing ends the writing, with one line.
+func TestAnErrorOfWritingIsLoggedOnce(t *testing.T) {
+	var said strings.Builder
+	file := &stuckFile{let: make(chan struct{}), fails: errors.New("disk full")}
+	close(file.let)
+	b := newBoard(file, 1, slog.New(slog.NewTextHandler(&said, nil)))
+	for done := range uint64(5) {
+		b.step(&kvstore.StepReport{}, done, 1)
+	}
+	b.close()
+	if fmt.Sprint(file.events) != "[step 0 close]" || strings.Count(said.String(), "disk full") != 1 {
+		t.Errorf("got events %v and the log %q, want the first step and one line", file.events, said.String())
 	}
 }
 
