@@ -57,6 +57,9 @@ var operations = map[string]operation{
 // waits can always be ended.
 var urgent = map[string]bool{"cancel": true, "close": true, "abort": true}
 
+// pushes are the operations whose contributions belong to the turn in which Python sent them.
+var pushes = map[string]bool{"push": true, "pushpull": true, "push_rows": true}
+
 // inline are the operations that the reader of packets carries out by itself, since they wait for
 // nothing: requests behind one of them find it done.
 var inline = map[string]bool{"report": true}

@@ -26,6 +26,9 @@ type requests struct {
 	// running counts those that are not urgent.
 	running int
 	wg      sync.WaitGroup
+	// pushing counts those that push. idle is closed when none does any more; nil: none has.
+	pushing int
+	idle    chan struct{}
 
 	// unanswered counts those that were not answered.
 	unanswered atomic.Int32
@@ -44,6 +47,12 @@ func (r *requests) enter(ctx context.Context, q request) (context.Context, error
 		}
 		r.running++
 	}
+	if pushes[q.Op] {
+		if r.pushing == 0 {
+			r.idle = make(chan struct{})
+		}
+		r.pushing++
+	}
 	if q.ID == 0 {
 		return ctx, nil
 	}
@@ -61,9 +70,31 @@ func (r *requests) leave(q request) {
 	if !urgent[q.Op] {
 		r.running--
 	}
+	if pushes[q.Op] {
+		if r.pushing--; r.pushing == 0 {
+			close(r.idle)
+		}
+	}
 	if cancel := r.cancels[q.ID]; cancel != nil {
 		delete(r.cancels, q.ID)
 		cancel(nil)
+	}
+}
+
+// awaitPushes waits until no request that pushes is under way. Python waits for each, unless
+// Ctrl-C came out of that wait.
+func (r *requests) awaitPushes(ctx context.Context) error {
+	r.mu.Lock()
+	idle := r.idle
+	r.mu.Unlock()
+	if idle == nil {
+		return nil
+	}
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

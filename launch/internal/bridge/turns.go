@@ -181,6 +181,9 @@ func nextTurn(ctx context.Context, s *session, args json.RawMessage) (any, error
 	if err != nil {
 		return nil, err
 	}
+	if err := s.requests.awaitPushes(ctx); err != nil {
+		return nil, err
+	}
 	n, err := s.turns.next(s, a.After, func(ended *kvstore.SamplerTurn) { s.reports.endTurn(store, ended, a.Step) })
 	if err != nil {
 		return nil, err

@@ -383,6 +383,52 @@ func TestATurnWaitsForTheExchangesOfTheLastOne(t *testing.T) {
 	})
 }
 
+// A turn is made once the pushes have ended of which Python no longer awaits the answers.
+func TestATurnWaitsForThePushesOfTheLastOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := stores(t)
+		a, b := play(t, kv[0], 8), play(t, kv[1], 8)
+		both := func(op string, args map[string]any) error {
+			other := make(chan error, 1)
+			go func() { other <- b.ask(t.Context(), op, args, nil) }()
+			return errors.Join(a.ask(t.Context(), op, args, nil), <-other)
+		}
+		inits := make(chan error, 1)
+		go func() { inits <- kv[1].Init(t.Context(), "w", make([]float32, 8)) }()
+		if err := errors.Join(kv[0].Init(t.Context(), "w", make([]float32, 8)), <-inits, both("sampler", oneEpoch)); err != nil {
+			t.Fatal(err)
+		}
+		for op := range pushes {
+			if a.s.operations[op] == nil {
+				t.Errorf("there is no operation %s", op)
+			}
+		}
+		push := fmt.Sprintf(`{"id": 0, "op": "pushpull", "keys": [{"key": "w", "region": %d, "grad": 1}]}`, a.region)
+		if err := a.s.startRequest(json.RawMessage(push)); err != nil {
+			t.Fatal(err)
+		}
+		given := make(chan error, 1)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() { given <- a.ask(ctx, "turn", nil, nil) }()
+		synctest.Wait()
+		if n := a.s.turns.newest.number; n != 1 {
+			t.Errorf("turn %d is made while a push is under way, want it behind the push", n)
+		}
+		cancel(errCancelled)
+		if err := <-given; !errors.Is(err, errCancelled) {
+			t.Errorf("a cancelled turn: got error %v, want Cancelled", err)
+		}
+		made := make(chan error, 1)
+		go func() { made <- a.ask(t.Context(), "turn", nil, nil) }()
+		if err := errors.Join(b.contribute(t.Context(), 1, 1, "w", 1), b.ask(t.Context(), "turn", nil, nil), <-made); err != nil {
+			t.Error(err)
+		}
+		if err := both("turn", nil); err != nil || a.s.turns.newest.number != 3 {
+			t.Errorf("the turn after that: got number %d and error %v, want 3", a.s.turns.newest.number, err)
+		}
+	})
+}
+
 // A worker that is asked to leave while it waits to be a member has a turn that says so.
 func TestAJoinerThatLeavesHearsThatItWasRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
