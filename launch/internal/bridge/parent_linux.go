@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -26,6 +27,10 @@ func watchParent(pidfd int, ended func()) (stop func(), err error) {
 		return nil, fmt.Errorf("bridge: --parent %d: %w", pidfd, err)
 	}
 	file := os.NewFile(uintptr(pidfd), "parent")
+	// A file that cannot be waited for has no deadlines either. It would never tell.
+	if err := file.SetReadDeadline(time.Time{}); err != nil {
+		return nil, errors.Join(fmt.Errorf("bridge: --parent %d: %w: it cannot be waited for; want a pidfd of the Python process, or -1", pidfd, err), file.Close())
+	}
 	raw, err := file.SyscallConn()
 	if err != nil {
 		return nil, fmt.Errorf("bridge: --parent %d: %w", pidfd, err)

@@ -258,3 +258,23 @@ func TestAStartThatFailsSaysWhy(t *testing.T) {
 		}
 	}
 }
+
+// A descriptor that cannot be waited for would never say that Python has ended: it is refused.
+func TestAParentThatCannotBeWaitedForIsRefused(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "parent")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	fd, err := unix.Dup(int(file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, err := watchParent(fd, func() { t.Error("a file has ended") })
+	if want := fmt.Sprintf("--parent %d", fd); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "want a pidfd") {
+		t.Errorf("got error %v, want one that names %s", err, want)
+	}
+	if err == nil {
+		stop()
+	}
+}
