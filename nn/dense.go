@@ -19,11 +19,18 @@ type LinearConfig struct {
 	Init Init
 }
 
-// Linear is y = x·Wᵀ + b, from x (B,In) to (B,Out).
+// Linear is y = x·Wᵀ + b, from x (...,In), of two axes or more, to (...,Out).
 // Parameters: name.weight (Out,In) and name.bias (Out).
 func Linear(x *gorgonia.Node, name string, cfg LinearConfig) *gorgonia.Node {
 	layer := fmt.Sprintf("Linear %q", name)
-	want(layer, x, 2, "B,In")
+	if s := x.Shape(); s.Dims() > 2 {
+		in := s[s.Dims()-1]
+		y := Linear(Reshape(x, s.TotalSize()/in, in), name, cfg)
+		to := s.Clone()
+		to[s.Dims()-1] = cfg.Out
+		return Reshape(y, to...)
+	}
+	want(layer, x, 2, "...,In")
 	if cfg.Out < 1 {
 		panic(fmt.Sprintf("nn: %s: Out is %d, want at least 1", layer, cfg.Out))
 	}
@@ -60,9 +67,6 @@ func Embedding(ids *gorgonia.Node, name string, cfg EmbeddingConfig) *gorgonia.N
 
 // ReLU is max(x, 0).
 func ReLU(x *gorgonia.Node) *gorgonia.Node { return apply("ReLU", &op.ReLU{}, x) }
-
-// Add is the sum of two nodes of one shape, as at the end of a residual block.
-func Add(a, b *gorgonia.Node) *gorgonia.Node { return apply("Add", &op.Add{}, a, b) }
 
 // Flatten keeps the first dimension and joins the others: (N,C,H,W) becomes
 // (N, C·H·W). A node with two dimensions stays as it is.
