@@ -409,6 +409,9 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case "bridge":
 		os.Exit(Run(os.Args[1:], slog.Default()))
+	case "launch":
+		// Python runs "launch role bridge".
+		os.Exit(Run(os.Args[3:], slog.Default()))
 	case "python":
 		beKilled()
 	case "child":
