@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
@@ -77,9 +78,51 @@ func BinaryCrossEntropy(logits, targets *gorgonia.Node, cfg BinaryCrossEntropyCo
 	return apply("BinaryCrossEntropy", &op.BinaryCrossEntropy{PosWeights: slices.Clone(cfg.PosWeights), Mode: modeOf(logits)}, logits, targets)
 }
 
-// Softmax gives class probabilities for logits (N,K).
-func Softmax(logits *gorgonia.Node) *gorgonia.Node {
-	return apply("Softmax", &op.Softmax{}, logits)
+// KLDivergence is the mean over rows of the divergence (Kullback-Leibler) of softmax(logits) from
+// targets, a scalar, as in the distillation of a teacher's probabilities (Hinton et al. 2015):
+//
+//	1/B · Σ_b Σ_k targets[b,k] · (log targets[b,k] − log softmax(logits[b])[k])
+//
+// It is PyTorch's KLDivLoss(reduction="batchmean") of log-softmax(logits); a target of 0 adds
+// nothing. Both have the shape (…,K). It is SoftCrossEntropy less the entropy of the targets: its
+// gradient is the same, and the same rows are left out. A GPU cannot take this loss.
+func KLDivergence(logits, targets *gorgonia.Node) *gorgonia.Node {
+	o := &op.SoftCrossEntropy{Divergence: true, Mode: modeOf(logits)}
+	return apply("KLDivergence", o, matrix(logits), matrix(targets))
+}
+
+// matrix joins all dimensions but the last.
+func matrix(x *gorgonia.Node) *gorgonia.Node {
+	s := x.Shape()
+	if s.Dims() <= 2 {
+		return x
+	}
+	k := s[s.Dims()-1]
+	return Reshape(x, s.TotalSize()/k, k)
+}
+
+// Softmax is exp(x) / Σ exp(x), the sum along an axis of x, of any shape with one: the last one, if
+// none is given. For logits (N,K) it gives class probabilities. An axis below 0 counts from the end.
+// A GPU can take that of logits (N,K) alone.
+func Softmax(x *gorgonia.Node, axis ...int) *gorgonia.Node {
+	return apply("Softmax", &op.Softmax{Axis: softmaxAxis("Softmax", x, axis)}, x)
+}
+
+// LogSoftmax is x − log Σ exp(x), the logarithm of Softmax, which cannot overflow. A GPU cannot take
+// it. For a loss use CrossEntropy of the logits.
+func LogSoftmax(x *gorgonia.Node, axis ...int) *gorgonia.Node {
+	return apply("LogSoftmax", &op.Softmax{Axis: softmaxAxis("LogSoftmax", x, axis), Log: true}, x)
+}
+
+// softmaxAxis is the axis that is given, or the last one of x.
+func softmaxAxis(layer string, x *gorgonia.Node, given []int) int {
+	switch len(given) {
+	case 0:
+		return axisOf(layer, x, -1)
+	case 1:
+		return axisOf(layer, x, given[0])
+	}
+	panic(fmt.Sprintf("nn: %s: axes are %v, want one", layer, given))
 }
 
 // MSE is the mean of (x − target)² over all elements, a scalar. Rows of padding are left out, of

@@ -19,6 +19,7 @@ func families(mem *memory, t threads, ex *examples, r *runningStates, cfg Config
 	for _, family := range []builders{
 		(&generic{mem: mem}).builders(),
 		(&elementwise{mem: mem, threads: t}).builders(),
+		(&activations{mem: mem, threads: t}).builders(),
 		(&layouts{mem: mem, threads: t}).builders(),
 		(&dropout{mem: mem, threads: t, counts: &mem.shared.counts, stream: cfg.Stream}).builders(),
 		(&biases{mem: mem, threads: t}).builders(),

@@ -22,6 +22,7 @@ func (s *softTargets) builders() builders {
 // softCrossEntropy is the mean of the losses of the rows that count.
 func (s *softTargets) softCrossEntropy(o *plan.Op) (kernel, error) {
 	rows, c := o.In[0].Shape[0], o.In[0].Shape[1]
+	divergence := o.Attr.(*op.SoftCrossEntropy).Divergence
 	return kernel{doubles: rowLossDoubles(rows), bind: func() func() error {
 		x, t, loss := s.mem.floats(o.In[0]), s.mem.floats(o.In[1]), s.mem.floats(o.Out[0])
 		losses := newRowLosses(s.mem.doubles(rowLossDoubles(rows)))
@@ -33,7 +34,7 @@ func (s *softTargets) softCrossEntropy(o *plan.Op) (kernel, error) {
 				if b >= there || !op.CountsSoft(targets) {
 					continue
 				}
-				losses.sums[b], losses.counts[b] = softLoss(row, targets), 1
+				losses.sums[b], losses.counts[b] = softLoss(row, targets, divergence), 1
 			}
 		})
 		return then(func() {
@@ -44,12 +45,15 @@ func (s *softTargets) softCrossEntropy(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// softLoss is the loss of a row.
-func softLoss(row, targets []float32) float64 {
+// softLoss is the loss of a row: with divergence less the entropy of the targets.
+func softLoss(row, targets []float32, divergence bool) float64 {
 	lse, sum := logSumExp(row), 0.0
 	for k, v := range targets {
 		if v != 0 {
 			sum += float64(v) * (lse - float64(row[k]))
+		}
+		if divergence && v > 0 {
+			sum += float64(v) * math.Log(float64(v))
 		}
 	}
 	return sum

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
@@ -33,6 +34,9 @@ func (f *losses) targets(*lowering) (lowered, error) {
 // softmax is the softmax of each row, or its gradient.
 func (f *losses) softmax(l *lowering) (lowered, error) {
 	o := l.o
+	if err := rowsOfClasses(o); err != nil {
+		return lowered{}, err
+	}
 	rows, classes, t := o.In[0].Shape[0], o.In[0].Shape[1], typeOf(o.Out[0])
 	return l.done(func() launch {
 		y, x := l.at(o.Out[0]), l.at(o.In[0])
@@ -42,6 +46,21 @@ func (f *losses) softmax(l *lowering) (lowered, error) {
 		dy := l.at(o.In[1])
 		return func(s drv.Stream) error { return f.gpu.kernels.SoftmaxGrad(s, t, rows, classes, y, x, dy) }
 	}), nil
+}
+
+// rowsOfClasses is an error unless a softmax is that of the rows of a matrix.
+func rowsOfClasses(o *plan.Op) error {
+	axis, log := 0, false
+	switch a := o.Attr.(type) {
+	case *op.Softmax:
+		axis, log = a.Axis, a.Log
+	case *op.SoftmaxGrad:
+		axis, log = a.Axis, a.Log
+	}
+	if s := o.In[0].Shape; len(s) != 2 || axis != 1 || log {
+		return fmt.Errorf("%v of %v has no kernel for GPUs, which have nn.Softmax of logits (N,K) alone; compute it on the CPU", o.Attr, s)
+	}
+	return nil
 }
 
 // crossEntropy is the loss or its gradient.

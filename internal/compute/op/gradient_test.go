@@ -124,7 +124,24 @@ var graphs = []struct {
 	{"Upsample2D", unary(&op.Upsample2D{Scale: 3}, 2, 2, 2, 3)},
 	{"GlobalAvgPool2D", unary(&op.GlobalAvgPool2D{}, 2, 3, 2, 5)},
 	{"Reshape", unary(&op.Reshape{From: tensor.Shape{2, 3, 2}, To: tensor.Shape{4, 3}}, 2, 3, 2)},
-	{"Softmax", unary(&op.Softmax{}, 3, 5)},
+	{"Softmax", unary(&op.Softmax{Axis: 1}, 3, 5)},
+	{"Softmax along the first axis", unary(&op.Softmax{}, 3, 5)},
+	{"LogSoftmax along the middle axis", unary(&op.Softmax{Axis: 1, Log: true}, 2, 3, 4)},
+	{"GELU", unary(&op.Activation{Function: op.GELU}, 3, 4)},
+	{"GELU by tanh", unary(&op.Activation{Function: op.GELUTanh}, 3, 4)},
+	{"SiLU", unary(&op.Activation{Function: op.SiLU}, 3, 4)},
+	{"Sigmoid", unary(&op.Activation{Function: op.Sigmoid}, 3, 4)},
+	{"Tanh", unary(&op.Activation{Function: op.Tanh}, 3, 4)},
+	{"LeakyReLU", unary(&op.Activation{Function: op.LeakyReLU, Slope: 0.1}, 3, 4)},
+	{"ReLU6", unary(&op.Activation{Function: op.ReLU6}, 3, 4)},
+	{"Softplus", unary(&op.Activation{Function: op.Softplus}, 3, 4)},
+	{"SwiGLU", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.SwiGLU{}, leaf("gate", 2, 3, 2), leaf("up", 2, 3, 2)))
+	}},
+	{"SoftCrossEntropy without the entropy", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		x := leaf("x", 2, 3)
+		return must(op.Apply(&op.SoftCrossEntropy{Divergence: true}, x, targets(x, 0.2, 0.5, 0.3, 0, 1, 0)))
+	}},
 	{"Linear", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.Linear{Bias: true}, leaf("x", 3, 4), leaf("w", 5, 4), leaf("b", 5)))
 	}},

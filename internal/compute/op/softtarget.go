@@ -18,6 +18,10 @@ import (
 // It is PyTorch's CrossEntropyLoss with probabilities as target, for targets as Mixup makes them
 // (Zhang et al. 2018). A class of target 0 adds nothing, whatever its logit is.
 //
+// With Divergence the targets' own entropy is left out, and what is left is their divergence
+// (Kullback-Leibler) from softmax(x), which PyTorch's KLDivLoss gives with the reduction
+// "batchmean": each t[b,k]·log t[b,k] is added. The gradient stays as it is.
+//
 // A row without a target above 0, such as one of zeros or of −1, is left out: it adds nothing, has
 // gradient zero, and B is the number of other rows. If there is none the loss is 0. With a Mode,
 // rows of examples that are not there are left out in the same way, whatever their targets are.
@@ -25,12 +29,18 @@ import (
 // Arguments: x, t (N,K). Result: a scalar. Gradient: dx by SoftCrossEntropyGrad; targets have none.
 type SoftCrossEntropy struct {
 	traits
-	Mode *Mode
+	Divergence bool
+	Mode       *Mode
 }
 
-func (o *SoftCrossEntropy) Arity() int            { return 2 }
-func (o *SoftCrossEntropy) Type() hm.Type         { return fn(2, 2, 0) }
-func (o *SoftCrossEntropy) String() string        { return "SoftCrossEntropy{}" }
+func (o *SoftCrossEntropy) Arity() int    { return 2 }
+func (o *SoftCrossEntropy) Type() hm.Type { return fn(2, 2, 0) }
+func (o *SoftCrossEntropy) String() string {
+	if o.Divergence {
+		return "SoftCrossEntropy{divergence}"
+	}
+	return "SoftCrossEntropy{}"
+}
 func (o *SoftCrossEntropy) WriteHash(h hash.Hash) { writeHash(h, o) }
 func (o *SoftCrossEntropy) Hashcode() uint32      { return hashcode(o) }
 func (o *SoftCrossEntropy) DiffWRT(int) []bool    { return []bool{true, false} }
@@ -94,6 +104,9 @@ func softCrossEntropy[T float](o *SoftCrossEntropy, in []gorgonia.Value, _ tenso
 		for k, v := range targets {
 			if v != 0 {
 				sum += float64(v) * (lse - float64(row[k]))
+			}
+			if o.Divergence && v > 0 {
+				sum += float64(v) * math.Log(float64(v))
 			}
 		}
 	}

@@ -92,4 +92,6 @@ var storage = [numKinds]storing{
 	Upsample:           {alikeIn: 1, alikeOut: 1},
 	UpsampleGrad:       {freeIn: 1, freeOut: 1},
 	Dropout:            {alikeIn: 1, alikeOut: 1},
+	Activation:         {alikeIn: 1, alikeOut: 1},
+	ActivationGrad:     {alikeIn: 3, alikeOut: 1},
 }

@@ -229,6 +229,9 @@ func (s *examplesSearch) joins(n *gorgonia.Node) error {
 // mixes reports whether n's op makes numbers of several examples, or puts their rows in another
 // order than one example after the other.
 func (s *examplesSearch) mixes(n *gorgonia.Node, children gorgonia.Nodes) bool {
+	if o, ok := n.Op().(*op.Softmax); ok {
+		return o.Axis == 0
+	}
 	text := fmt.Sprint(n.Op())
 	switch strings.TrimPrefix(fmt.Sprintf("%T", n.Op()), "*") {
 	case "gorgonia.sumOp", "gorgonia.maxOp":

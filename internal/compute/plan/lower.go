@@ -117,6 +117,12 @@ func valueKind(o gorgonia.Op) (Kind, bool) {
 		return MSE, true
 	case *op.MSEGrad:
 		return MSEGrad, true
+	case *op.Activation:
+		return Activation, true
+	case *op.ActivationGrad:
+		return ActivationGrad, true
+	case *op.SwiGLU:
+		return SwiGLU, true
 	}
 	return 0, false
 }
@@ -152,6 +158,8 @@ func (l *lowering) lower() error {
 		return l.maxPool(o)
 	case *op.MaxPool2DGrad:
 		return l.maxPoolGrad(o)
+	case *op.SwiGLUGrad:
+		return l.alike(SwiGLUGrad, l.n.Shape())
 	case *op.LinearGrad:
 		more := []tensor.Shape{l.in[1].Shape}
 		if o.Bias {
@@ -229,13 +237,13 @@ func (l *lowering) emit(kind Kind, layout Layout, more []tensor.Shape) error {
 }
 
 // alike emits an elementwise op: all arguments with four dimensions in one layout, channel-last if
-// one of them is.
-func (l *lowering) alike(kind Kind) error {
+// one of them is. more are the shapes of results from 1 on.
+func (l *lowering) alike(kind Kind, more ...tensor.Shape) error {
 	layout := RowMajor
 	for _, v := range l.in {
 		layout = max(layout, v.Layout)
 	}
-	return l.emit(kind, layout, nil)
+	return l.emit(kind, layout, more)
 }
 
 func (l *lowering) last() *Op { return l.b.plan.Ops[len(l.b.plan.Ops)-1] }

@@ -54,7 +54,7 @@ const (
 	Dropout                // x → y
 	Embedding              // w, ids → y
 	EmbeddingGrad          // ids, dy → dw
-	Softmax                // x → y
+	Softmax                // x → y, along Attr's axis
 	SoftmaxGrad            // y, dy → dx
 	CrossEntropy           // x, labels → loss
 	CrossEntropyGrad       // x, labels, dloss → dx
@@ -67,6 +67,13 @@ const (
 
 	// MatMul is a, b → a·b, each transposed first if TransA, TransB.
 	MatMul
+
+	Activation     // x → y
+	ActivationGrad // x or y, dy → dx
+	SwiGLU         // gate, up → z
+
+	// SwiGLUGrad is gate, up, dz → [dgate], [dup].
+	SwiGLUGrad
 
 	numKinds
 )
@@ -109,6 +116,10 @@ var kindNames = [numKinds]string{
 	MSE:                    "MSE",
 	MSEGrad:                "MSEGrad",
 	MatMul:                 "MatMul",
+	Activation:             "Activation",
+	ActivationGrad:         "ActivationGrad",
+	SwiGLU:                 "SwiGLU",
+	SwiGLUGrad:             "SwiGLUGrad",
 }
 
 func (k Kind) String() string {
@@ -187,10 +198,14 @@ func (o *Op) mayWriteOver() []int {
 	switch o.Kind {
 	case Add:
 		return []int{0, 1}
-	case ReLU, BiasAdd, Dropout, Softmax:
+	case ReLU, BiasAdd, Dropout, Softmax, Activation:
 		return []int{0}
-	case ReLUGrad:
+	case ReLUGrad, ActivationGrad:
 		return []int{1, 0}
+	case SwiGLU:
+		return []int{0, 1}
+	case SwiGLUGrad:
+		return []int{0, 1, 2}
 	case BatchNorm:
 		return []int{0, 3}
 	case BatchNormGrad:

@@ -65,7 +65,7 @@ func softmax(_ *translator, n *gorgonia.Node) (*rewrite, error) {
 	if a.missing != nil || isLog || s.Dims() != 2 || s[1] == 1 || axis != 1 && axis != -1 || !isFloat(n) {
 		return nil, nil
 	}
-	return replace(n, &op.Softmax{}), nil
+	return replace(n, &op.Softmax{Axis: 1}), nil
 }
 
 // replace makes n an op of ours over the same arguments.

@@ -21,10 +21,10 @@ func TestSoftmax(t *testing.T) {
 			x, dy := b.put(typ, xv), b.put(typ, dyv)
 			y, dx := b.empty(typ, n), b.empty(typ, n)
 			b.must(b.Softmax(0, typ, s[0], s[1], y, x))
-			near(b.t, fmt.Sprint(s), typ, b.get(typ, y, n), numbersOf(do(b.t, &op.Softmax{}, dense(xv, s[0], s[1]))[0]), 20)
+			near(b.t, fmt.Sprint(s), typ, b.get(typ, y, n), numbersOf(do(b.t, &op.Softmax{Axis: 1}, dense(xv, s[0], s[1]))[0]), 20)
 			yv := b.get(typ, y, n)
 			b.must(b.SoftmaxGrad(0, typ, s[0], s[1], dx, y, dy))
-			near(b.t, fmt.Sprint(s, " gradient"), typ, b.get(typ, dx, n), numbersOf(do(b.t, &op.SoftmaxGrad{}, dense(yv, s[0], s[1]), dense(dyv, s[0], s[1]))[0]), 40)
+			near(b.t, fmt.Sprint(s, " gradient"), typ, b.get(typ, dx, n), numbersOf(do(b.t, &op.SoftmaxGrad{Axis: 1}, dense(yv, s[0], s[1]), dense(dyv, s[0], s[1]))[0]), 40)
 			b.must(b.Softmax(0, typ, s[0], s[1], x, x))
 			same(b.t, fmt.Sprint(s, " in place"), b.get(typ, x, n), yv)
 		}

@@ -1,0 +1,143 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/plan"
+)
+
+// An activations has the kernels of functions of one number and of their gradients.
+type activations struct {
+	mem     *memory
+	threads threads
+}
+
+func (a *activations) builders() builders {
+	return builders{plan.Activation: a.activation, plan.ActivationGrad: a.activationGrad, plan.SwiGLU: a.swiglu, plan.SwiGLUGrad: a.swigluGrad}
+}
+
+// function is package f32's function of this name.
+func function(f op.Function) (f32.Function, error) {
+	switch f {
+	case op.GELU:
+		return f32.GELU, nil
+	case op.GELUTanh:
+		return f32.GELUTanh, nil
+	case op.SiLU:
+		return f32.SiLU, nil
+	case op.Sigmoid:
+		return f32.Sigmoid, nil
+	case op.Tanh:
+		return f32.Tanh, nil
+	case op.LeakyReLU:
+		return f32.LeakyReLU, nil
+	case op.ReLU6:
+		return f32.ReLU6, nil
+	case op.Softplus:
+		return f32.Softplus, nil
+	}
+	return 0, fmt.Errorf("activation %q has no kernel", string(f))
+}
+
+// activation is f(x); y may be x.
+func (a *activations) activation(o *plan.Op) (kernel, error) {
+	attr := o.Attr.(*op.Activation)
+	f, err := function(attr.Function)
+	if err != nil {
+		return kernel{}, err
+	}
+	slope := float32(attr.Slope)
+	return kernel{bind: func() func() error {
+		y, x := a.mem.array(o.Out[0]), a.mem.array(o.In[0])
+		return then(a.threads.split(y.Len(), activationGrain, func(lo, hi int) { activate(f, y.Part(lo, hi), x.Part(lo, hi), slope) }))
+	}}, nil
+}
+
+// activationGrad is f′·dy; dx may be dy, or what f′ is computed from.
+func (a *activations) activationGrad(o *plan.Op) (kernel, error) {
+	attr := o.Attr.(*op.ActivationGrad)
+	f, err := function(attr.Function)
+	if err != nil {
+		return kernel{}, err
+	}
+	slope := float32(attr.Slope)
+	return kernel{bind: func() func() error {
+		dx, kept, dy := a.mem.array(o.Out[0]), a.mem.array(o.In[0]), a.mem.array(o.In[1])
+		return then(a.threads.split(dx.Len(), activationGrain, func(lo, hi int) {
+			activateGrad(f, dx.Part(lo, hi), dy.Part(lo, hi), kept.Part(lo, hi), slope)
+		}))
+	}}, nil
+}
+
+// swiglu is silu(gate)·up; z may be either.
+func (a *activations) swiglu(o *plan.Op) (kernel, error) {
+	return kernel{bind: func() func() error {
+		z, gate, up := a.mem.floats(o.Out[0]), a.mem.floats(o.In[0]), a.mem.floats(o.In[1])
+		return then(a.threads.split(len(z), activationGrain, func(lo, hi int) { f32.SwiGLU(z[lo:hi], gate[lo:hi], up[lo:hi]) }))
+	}}, nil
+}
+
+// swigluGrad makes the gradients that are wanted; dgate may be an argument.
+func (a *activations) swigluGrad(o *plan.Op) (kernel, error) {
+	return kernel{bind: func() func() error {
+		var dgate, dup []float32
+		if o.Out[0] != nil {
+			dgate = a.mem.floats(o.Out[0])
+		}
+		if o.Out[1] != nil {
+			dup = a.mem.floats(o.Out[1])
+		}
+		gate, up, dz := a.mem.floats(o.In[0]), a.mem.floats(o.In[1]), a.mem.floats(o.In[2])
+		part := func(x []float32, lo, hi int) []float32 {
+			if x == nil {
+				return nil
+			}
+			return x[lo:hi]
+		}
+		return then(a.threads.split(len(gate), activationGrain, func(lo, hi int) {
+			f32.SwiGLUGrad(part(dgate, lo, hi), part(dup, lo, hi), gate[lo:hi], up[lo:hi], dz[lo:hi])
+		}))
+	}}, nil
+}
+
+// activationGrain is grain of functions that cost some times as much as a sum.
+const activationGrain = grain / 2
+
+// storedPart numbers of a bfloat16 array are widened at a time: two such arrays of float32 are half
+// of the first-level cache.
+const storedPart = 1024
+
+// activate is f32.Activate of an array as it is stored.
+func activate(f f32.Function, y, x f32.Array, slope float32) {
+	if y.BF16 == nil {
+		f32.Activate(f, y.F32, x.F32, slope)
+		return
+	}
+	var room [storedPart]float32
+	for lo := 0; lo < len(y.BF16); lo += storedPart {
+		hi := min(lo+storedPart, len(y.BF16))
+		v := room[:hi-lo]
+		f32.FromBFloat16(v, x.BF16[lo:hi])
+		f32.Activate(f, v, v, slope)
+		f32.ToBFloat16(y.BF16[lo:hi], v)
+	}
+}
+
+// activateGrad is f32.ActivateGrad of arrays as they are stored.
+func activateGrad(f f32.Function, dx, dy, kept f32.Array, slope float32) {
+	if dx.BF16 == nil {
+		f32.ActivateGrad(f, dx.F32, dy.F32, kept.F32, slope)
+		return
+	}
+	var room, more [storedPart]float32
+	for lo := 0; lo < len(dx.BF16); lo += storedPart {
+		hi := min(lo+storedPart, len(dx.BF16))
+		v, d := room[:hi-lo], more[:hi-lo]
+		f32.FromBFloat16(v, kept.BF16[lo:hi])
+		f32.FromBFloat16(d, dy.BF16[lo:hi])
+		f32.ActivateGrad(f, d, d, v, slope)
+		f32.ToBFloat16(dx.BF16[lo:hi], d)
+	}
+}
