@@ -110,14 +110,14 @@ func Apply(o gorgonia.Op, children ...*gorgonia.Node) (*gorgonia.Node, error) {
 	if got == nil || got.String() != o.String() || !slices.Equal(Children(n), children) {
 		return nil, fmt.Errorf("op: apply %v to %v: hash %08x collides with node %v; rename one of its leaves", o, names(children), n.Hashcode(), n)
 	}
-	if s, ok := o.(Stateful); ok && got != gorgonia.Op(s) {
+	if s, ok := o.(Stateful); ok && s.StateName() != "" && got != gorgonia.Op(s) {
 		return nil, fmt.Errorf("op: apply %v: the graph has a node of this name already; give each state a name of its own", o)
 	}
 	return n, nil
 }
 
 // Stateful is an op that must not be joined with an equal one, since each has
-// state or randomness of its own under a name.
+// state or randomness of its own under a name. One whose name is empty has none.
 type Stateful interface {
 	gorgonia.Op
 	StateName() string

@@ -194,7 +194,52 @@ var graphs = []struct {
 	{"MSE", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.MSE{Dims: 2}, leaf("x", 4, 3), leaf("target", 4, 3)))
 	}},
+	{"Attention, causal, grouped queries", attentionOf(op.AttentionForm{Heads: 4, KVHeads: 2, Causal: true}, 5, 5)},
+	{"Attention, causal, more keys than queries, alibi", attentionOf(op.AttentionForm{Heads: 2, KVHeads: 1, Causal: true, ALiBi: true}, 3, 6)},
+	{"Attention, lengths and bias of all heads", attentionOf(op.AttentionForm{Heads: 2, KVHeads: 2, Lengths: true, Bias: true}, 4, 5, 1, 1)},
+	{"Attention, causal, lengths, documents, bias", attentionOf(op.AttentionForm{Heads: 2, KVHeads: 2, Causal: true, Lengths: true, Documents: true, Bias: true}, 5, 5, 2, 2)},
+	{"Attention, packed, documents", attentionOf(op.AttentionForm{Heads: 2, KVHeads: 1, Packed: true, Causal: true, Documents: true}, 5, 5)},
+	{"Attention with dropout", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		o := &op.Attention{AttentionForm: op.AttentionForm{Heads: 2, KVHeads: 2, Packed: true, Causal: true, Scale: 0.7}, Rate: 0.3, Seed: 3, Name: "attention", Mode: op.RegistryOf(g).Mode}
+		return first(must(op.Apply(o, leaf("qkv", 2, 6, 18))))
+	}},
+	{"Rotary, halves", unary(&op.Rotary{Rotation: op.Rotation{Base: 100, Size: 4, First: 3}, Turned: 2}, 2, 3, 2, 6)},
+	{"Rotary, interleaved, some heads, scaled", unary(&op.Rotary{Rotation: op.Rotation{Base: 100, Size: 6, Interleaved: true, Factor: 8, Low: 1, High: 4, Original: 64}, Turned: 2}, 2, 3, 3, 6)},
+	{"Rotary from given positions", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.Rotary{Rotation: op.Rotation{Base: 100, Size: 4}, Turned: 1, Firsts: true}, leaf("x", 2, 3, 2, 4), ints(g, "first", []int32{5, 0}, 2)))
+	}},
 	{"conv, batch norm, residual, pool, linear", network},
+}
+
+// first is result 0 of a node.
+func first(n *gorgonia.Node) *gorgonia.Node {
+	return must(op.Apply(&op.Take{Shape: n.Shape(), From: n.Shape().Dims()}, n))
+}
+
+// attentionOf is an attention of two examples, t queries and s keys, whose bias is of some examples
+// and heads.
+func attentionOf(form op.AttentionForm, t, s int, bias ...int) func(*gorgonia.ExprGraph, func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+	form.Scale = 0.6
+	return func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		const d = 3
+		var in gorgonia.Nodes
+		if form.Packed {
+			in = gorgonia.Nodes{leaf("qkv", 2, t, (form.Heads+2*form.KVHeads)*d)}
+		} else {
+			in = gorgonia.Nodes{leaf("q", 2, t, form.Heads, d), leaf("k", 2, s, form.KVHeads, d), leaf("v", 2, s, form.KVHeads, d)}
+		}
+		if form.Lengths {
+			// The second example has no key.
+			in = append(in, ints(g, "lengths", []int32{int32(s - 1), 0}, 2))
+		}
+		if form.Documents {
+			in = append(in, ints(g, "documents", []int32{7, 7, 8, 8, 8, 1, 2, 2, 2, 2}, 2, s))
+		}
+		if form.Bias {
+			in = append(in, leaf("bias", bias[0], bias[1], t, s))
+		}
+		return first(must(op.Apply(&op.Attention{AttentionForm: form}, in...)))
+	}
 }
 
 func conv(o op.Conv2D, x, w []int) func(*gorgonia.ExprGraph, func(string, ...int) *gorgonia.Node) *gorgonia.Node {

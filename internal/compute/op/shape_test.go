@@ -66,6 +66,22 @@ func TestShapesThatDoNotFitAreErrors(t *testing.T) {
 		{&op.MSEGrad{Dims: 1}, []tensor.Shape{s(2), s(2)}, "got 2 arguments, want 3"},
 		{&op.Dropout{Rate: -0.1}, []tensor.Shape{s(2)}, "want 0 ≤ rate < 1"},
 		{&op.Take{From: 2}, []tensor.Shape{s(2)}, "want 2 dimensions"},
+		{attentionOp(op.AttentionForm{Heads: 3, KVHeads: 2}), []tensor.Shape{s(1, 4, 3, 8), s(1, 4, 2, 8), s(1, 4, 2, 8)}, "3 heads of queries over 2 of keys and values, want a multiple"},
+		{attentionOp(op.AttentionForm{Heads: 2, KVHeads: 2}), []tensor.Shape{s(1, 4, 2, 8), s(1, 4, 2, 6), s(1, 4, 2, 6)}, "k (1, 4, 2, 6) and v (1, 4, 2, 6), want (B,T,2,D)"},
+		{attentionOp(op.AttentionForm{Heads: 2, KVHeads: 2, Packed: true}), []tensor.Shape{s(1, 4, 20)}, "20 numbers are no 2 heads of queries and 2·2"},
+		{attentionOp(op.AttentionForm{Heads: 1, KVHeads: 1, Causal: true}), []tensor.Shape{s(1, 4, 1, 8), s(1, 3, 1, 8), s(1, 3, 1, 8)}, "more queries than keys"},
+		{attentionOp(op.AttentionForm{Heads: 1, KVHeads: 1, Packed: true, Lengths: true}), []tensor.Shape{s(2, 4, 6), s(3)}, "lengths are (3), want (2)"},
+		{attentionOp(op.AttentionForm{Heads: 1, KVHeads: 1, Packed: true, Documents: true}), []tensor.Shape{s(2, 4, 6), s(2, 3)}, "documents are (2, 3), want (2,4)"},
+		{attentionOp(op.AttentionForm{Heads: 2, KVHeads: 1, Packed: true, Bias: true}), []tensor.Shape{s(2, 4, 8), s(1, 3, 4, 4)}, "want (1 or 2, 1 or 2, 4, 4)"},
+		{&op.Attention{AttentionForm: op.AttentionForm{Heads: 1, KVHeads: 1, Packed: true}}, []tensor.Shape{s(2, 4, 6)}, "scale is 0"},
+		{&op.Attention{Rate: 1}, []tensor.Shape{s(2, 4, 6)}, "want 0 ≤ rate < 1"},
+		{&op.AttentionGrad{Forward: attentionOp(op.AttentionForm{Heads: 1, KVHeads: 1, Packed: true})}, []tensor.Shape{s(2, 4, 6), s(2, 4, 2), s(2, 4, 3)}, "do (2, 4, 3), want (2, 4, 2)"},
+		{&op.CachedAttention{AttentionForm: op.AttentionForm{Heads: 1, KVHeads: 1, Packed: true, Causal: true, Scale: 1}, Cache: &op.KVCache{Positions: 3}}, []tensor.Shape{s(2, 4, 6), s(2)}, "4 positions, and the cache has room for 3"},
+		{&op.CachedAttention{AttentionForm: op.AttentionForm{Heads: 1, KVHeads: 1, Packed: true, Scale: 1}, Cache: &op.KVCache{Positions: 9}}, []tensor.Shape{s(2, 4, 6), s(2)}, "want causal attention"},
+		{&op.Rotary{Rotation: op.Rotation{Base: 1, Size: 3}, Turned: 1}, []tensor.Shape{s(1, 2, 1, 4)}, "rotary size is 3 and the head size 4, want an even size"},
+		{&op.Rotary{Rotation: op.Rotation{Base: 1, Size: 6}, Turned: 1}, []tensor.Shape{s(1, 2, 1, 4)}, "rotary size is 6"},
+		{&op.Rotary{Rotation: op.Rotation{Base: 1, Size: 4}, Turned: 2}, []tensor.Shape{s(1, 2, 1, 4)}, "2 heads are turned"},
+		{&op.Rotary{Rotation: op.Rotation{Base: 1, Size: 4, Factor: 2, Original: 8, Low: 4, High: 1}, Turned: 1}, []tensor.Shape{s(1, 2, 1, 4)}, "0 < low < high"},
 	}
 	for _, c := range cases {
 		ds := make([]gorgonia.DimSizer, len(c.in))
@@ -76,6 +92,11 @@ func TestShapesThatDoNotFitAreErrors(t *testing.T) {
 			t.Errorf("%v of %v: shape %v, error %v, want an error with %q", c.op, c.in, got, err, c.want)
 		}
 	}
+}
+
+func attentionOp(form op.AttentionForm) *op.Attention {
+	form.Scale = 1
+	return &op.Attention{AttentionForm: form}
 }
 
 func TestTakeWantsTheTupleItWasMadeFor(t *testing.T) {

@@ -100,6 +100,10 @@ func rowKind(o gorgonia.Op) (Kind, bool) {
 		return BinaryCrossEntropy, true
 	case *op.BinaryCrossEntropyGrad:
 		return BinaryCrossEntropyGrad, true
+	case *op.CachedAttention:
+		return CachedAttention, true
+	case *op.Rotary:
+		return Rotary, true
 	}
 	return 0, false
 }
@@ -166,6 +170,10 @@ func (l *lowering) lower() error {
 			more = append(more, tensor.Shape{l.in[1].Shape[0]})
 		}
 		return l.emit(LinearGrad, RowMajor, more)
+	case *op.Attention:
+		return l.attention(o)
+	case *op.AttentionGrad:
+		return l.attentionGrad(o)
 	}
 	return l.foreign()
 }
@@ -251,11 +259,19 @@ func (l *lowering) last() *Op { return l.b.plan.Ops[len(l.b.plan.Ops)-1] }
 // check is an error if argument i is of a type that our ops do not compute with.
 func (l *lowering) check(i int, v *Value) error {
 	isIndex := false
-	switch l.n.Op().(type) {
+	switch o := l.n.Op().(type) {
 	case *op.Embedding, *op.SoftmaxCrossEntropy, *op.SoftmaxCrossEntropyGrad:
 		isIndex = i == 1
 	case *op.EmbeddingGrad:
 		isIndex = i == 0
+	case *op.Rotary:
+		isIndex = i == 1
+	case *op.CachedAttention:
+		isIndex = i == o.Arguments()
+	case *op.Attention:
+		isIndex = o.Integers(i)
+	case *op.AttentionGrad:
+		isIndex = o.Forward.Integers(i)
 	}
 	if v.Dtype == tensor.Float32 {
 		return nil

@@ -74,6 +74,18 @@ const (
 
 	// SwiGLUGrad is gate, up, dz → [dgate], [dup].
 	SwiGLUGrad
+	// Attention is q, k, v or one array of all, [lengths], [documents], [bias] → o, [lse]. Which of
+	// them there are says Attr.
+	Attention
+
+	// AttentionGrad is the arguments of Attention, o, lse, do → [dq], [dk], [dv], or one array of
+	// all, and [dbias] if there is a bias.
+	AttentionGrad
+
+	// CachedAttention is q, k, v or one array of all, first positions → o.
+	CachedAttention
+
+	Rotary // x, or x and first positions → y
 
 	numKinds
 )
@@ -120,6 +132,10 @@ var kindNames = [numKinds]string{
 	ActivationGrad:         "ActivationGrad",
 	SwiGLU:                 "SwiGLU",
 	SwiGLUGrad:             "SwiGLUGrad",
+	Attention:              "Attention",
+	AttentionGrad:          "AttentionGrad",
+	CachedAttention:        "CachedAttention",
+	Rotary:                 "Rotary",
 }
 
 func (k Kind) String() string {
@@ -198,7 +214,7 @@ func (o *Op) mayWriteOver() []int {
 	switch o.Kind {
 	case Add:
 		return []int{0, 1}
-	case ReLU, BiasAdd, Dropout, Softmax, Activation:
+	case ReLU, BiasAdd, Dropout, Softmax, Activation, Rotary:
 		return []int{0}
 	case ReLUGrad, ActivationGrad:
 		return []int{1, 0}

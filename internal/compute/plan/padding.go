@@ -150,13 +150,17 @@ func rowsOfExamples(batch int, roots gorgonia.Nodes) gorgonia.Nodes {
 // keepsRows reports whether rows of argument i of node n, if they are those of examples, are so in
 // n, too. gorgonia's types of ops are not exported: they are recognised by the type's name.
 func keepsRows(n *gorgonia.Node, i int, multiple func(n *gorgonia.Node) bool) bool {
-	switch n.Op().(type) {
+	switch o := n.Op().(type) {
 	case *op.Conv2D, *op.Linear, *op.BatchNorm2D, *op.BiasAdd:
 		return i == 0
 	case *op.Embedding:
 		return i == 1
 	case *op.Reshape:
 		return multiple(n)
+	case *op.Attention:
+		// A bias may be that of all examples.
+		_, _, bias := o.Places()
+		return i != bias || op.Children(n)[i].Shape()[0] == n.Shape()[0]
 	}
 	switch strings.TrimPrefix(fmt.Sprintf("%T", n.Op()), "*") {
 	case "gorgonia.reshapeOp":

@@ -79,6 +79,8 @@ func (r *Replay) compute(o *plan.Op) (out [][]float64, slack []float64, err erro
 	case plan.MaxPoolGrad:
 		out, err = r.maxPoolGrad(o)
 		return out, nil, err
+	case plan.AttentionGrad:
+		out, err = r.attentionGrad(o)
 	case plan.Linear:
 		return r.linear(o)
 	case plan.LinearGrad:
@@ -121,6 +123,10 @@ func (r *Replay) maxPoolGrad(o *plan.Op) ([][]float64, error) {
 func (r *Replay) withMode(attr gorgonia.Op) gorgonia.Op {
 	switch a := attr.(type) {
 	case *op.Dropout:
+		c := *a
+		c.Mode = r.mode()
+		return &c
+	case *op.Attention:
 		c := *a
 		c.Mode = r.mode()
 		return &c
@@ -362,6 +368,22 @@ func (r *Replay) batchNorm(o *plan.Op) ([][]float64, []float64, error) {
 		rectify(out[0])
 	}
 	return out, nil, nil
+}
+
+// attentionGrad makes a tuple of what the forward pass saved.
+func (r *Replay) attentionGrad(o *plan.Op) ([][]float64, error) {
+	args := make([]gorgonia.Value, len(o.In))
+	for i, v := range o.In {
+		var err error
+		if args[i], err = r.dense(v); err != nil {
+			return nil, err
+		}
+	}
+	a := o.Attr.(*op.AttentionGrad)
+	n := a.Forward.Arguments()
+	saved := &op.Tuple{Values: []*tensor.Dense{args[n].(*tensor.Dense), args[n+1].(*tensor.Dense)}}
+	grad := &op.AttentionGrad{Forward: r.withMode(a.Forward).(*op.Attention)}
+	return results(grad, append(args[:n:n], saved, args[n+2])...)
 }
 
 func (r *Replay) batchNormGrad(o *plan.Op) ([][]float64, []float64, error) {

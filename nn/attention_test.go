@@ -1,0 +1,320 @@
+package nn_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
+	"github.com/paragon-train/paragon/internal/compute/ref"
+	"github.com/paragon-train/paragon/nn"
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// An array is one of an oracle's, row-major; null is −∞.
+type array struct {
+	Shape []int
+	Data  []*float64
+}
+
+// numbers are those of the array in the order of the given axes.
+func (a array) numbers(axes ...int) []float64 {
+	out := make([]float64, len(a.Data))
+	strides := make([]int, len(a.Shape))
+	for i, stride := len(a.Shape)-1, 1; i >= 0; i-- {
+		strides[i], stride = stride, stride*a.Shape[i]
+	}
+	for k := range out {
+		at, rest := 0, k
+		for i := len(a.Shape) - 1; i >= 0; i-- {
+			axis := i
+			if len(axes) > 0 {
+				axis = axes[i]
+			}
+			at += rest % a.Shape[axis] * strides[axis]
+			rest /= a.Shape[axis]
+		}
+		out[k] = math.Inf(-1)
+		if a.Data[at] != nil {
+			out[k] = *a.Data[at]
+		}
+	}
+	return out
+}
+
+// headsInside turns (B,H,T,D) into (B,T,H,D).
+func (a array) headsInside() (numbers []float64, shape []int) {
+	s := a.Shape
+	return a.numbers(0, 2, 1, 3), []int{s[0], s[2], s[1], s[3]}
+}
+
+func readOracles[T any](t *testing.T, file string) []T {
+	t.Helper()
+	text, err := os.ReadFile("testdata/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Cases []T }
+	if err := json.Unmarshal(text, &all); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return all.Cases
+}
+
+type attentionOracle struct {
+	Name       string
+	Attributes struct {
+		Causal bool
+		Scale  string
+	}
+	Inputs          struct{ Q, K, V array }
+	Outputs         struct{ O array }
+	OutputGradients struct{ DO array }         `json:"output_gradients"`
+	InputGradients  struct{ DQ, DK, DV array } `json:"input_gradients"`
+	Length          *array                     `json:"lengths"`
+	First           *array                     `json:"first_key"`
+	Document        *array                     `json:"document"`
+	Slopes          *array                     `json:"slopes"`
+}
+
+// parameter is a trained leaf with the given numbers.
+func parameter(g *gorgonia.ExprGraph, dt tensor.Dtype, name string, numbers []float64, shape ...int) *gorgonia.Node {
+	n := gorgonia.NewTensor(g, dt, len(shape), gorgonia.WithShape(shape...), gorgonia.WithName(name), gorgonia.WithValue(values(dt, numbers, shape...)))
+	op.RegistryOf(g).SetRole(n, op.RoleParameter)
+	return n
+}
+
+func values(dt tensor.Dtype, numbers []float64, shape ...int) *tensor.Dense {
+	switch dt {
+	case tensor.Float64:
+		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(append([]float64(nil), numbers...)))
+	case tensor.Int32:
+		return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(converted[int32](numbers)))
+	}
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(converted[float32](numbers)))
+}
+
+func converted[T int32 | float32](x []float64) []T {
+	out := make([]T, len(x))
+	for i, v := range x {
+		out[i] = T(v)
+	}
+	return out
+}
+
+// An attentionGraph is an oracle's attention with the loss Σ o⊙do.
+type attentionGraph struct {
+	loss, o *gorgonia.Node
+	ints    map[string][]float64
+	do      []float64
+}
+
+// build makes the graph, with q, k and v apart or packed in one array.
+func (c *attentionOracle) build(dt tensor.Dtype, packed bool) (a attentionGraph) {
+	g := gorgonia.NewGraph()
+	nn.Configure(g, nn.GraphConfig{Float64: dt == tensor.Float64})
+	q, qs := c.Inputs.Q.headsInside()
+	k, ks := c.Inputs.K.headsInside()
+	v, _ := c.Inputs.V.headsInside()
+	cfg := nn.AttentionConfig{Causal: c.Attributes.Causal, ALiBi: c.Slopes != nil}
+	if c.Attributes.Scale != "" {
+		cfg.Scale, _ = strconv.ParseFloat(c.Attributes.Scale, 64)
+	}
+	a.ints = make(map[string][]float64)
+	if c.Length != nil {
+		cfg.Lengths = nn.IDs(g, "lengths", qs[0])
+		a.ints["lengths"] = c.Length.numbers()
+	}
+	if c.Document != nil {
+		cfg.Documents = nn.IDs(g, "documents", qs[0], ks[1])
+		a.ints["documents"] = c.Document.numbers()
+	}
+	if c.First != nil {
+		// Keys in front of the first one are left out by a bias, in its gradient too.
+		bias := make([]float64, qs[0]*qs[1]*ks[1])
+		for b, first := range c.First.numbers() {
+			for i := range qs[1] {
+				for j := range int(first) {
+					bias[(b*qs[1]+i)*ks[1]+j] = math.Inf(-1)
+				}
+			}
+		}
+		cfg.Bias = parameter(g, dt, "bias", bias, qs[0], 1, qs[1], ks[1])
+	}
+	if packed {
+		all, width := sideBySide(qs[0]*qs[1], q, k, v)
+		qkv := parameter(g, dt, "qkv", all, qs[0], qs[1], width)
+		a.o = nn.SelfAttention(qkv, qs[2], ks[2], cfg)
+	} else {
+		a.o = nn.Attention(parameter(g, dt, "q", q, qs...), parameter(g, dt, "k", k, ks...), parameter(g, dt, "v", v, ks...), cfg)
+	}
+	a.do, _ = c.OutputGradients.DO.headsInside()
+	weights := nn.Input(g, "do", a.o.Shape()...)
+	a.loss = gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(a.o, weights))))
+	return a
+}
+
+// sideBySide joins arrays row by row.
+func sideBySide(rows int, arrays ...[]float64) (all []float64, width int) {
+	for r := range rows {
+		for _, x := range arrays {
+			n := len(x) / rows
+			all = append(all, x[r*n:(r+1)*n]...)
+		}
+	}
+	return all, len(all) / rows
+}
+
+// want has the gradients by the names of parameters.
+func (c *attentionOracle) want(packed bool) map[string][]float64 {
+	dq, qs := c.InputGradients.DQ.headsInside()
+	dk, _ := c.InputGradients.DK.headsInside()
+	dv, _ := c.InputGradients.DV.headsInside()
+	if !packed {
+		return map[string][]float64{"q": dq, "k": dk, "v": dv}
+	}
+	all, _ := sideBySide(qs[0]*qs[1], dq, dk, dv)
+	return map[string][]float64{"qkv": all}
+}
+
+// forms calls f for both forms of each oracle that has them.
+func forms(t *testing.T, f func(t *testing.T, c *attentionOracle, packed bool)) {
+	for _, c := range readOracles[attentionOracle](t, "attention.json") {
+		for _, packed := range []bool{false, true} {
+			if packed && c.Inputs.Q.Shape[2] != c.Inputs.K.Shape[2] {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, packed %t", strings.SplitN(c.Name, ":", 2)[0], packed), func(t *testing.T) { f(t, &c, packed) })
+		}
+	}
+}
+
+func TestAttentionsLoopsGiveWhatTorchGives(t *testing.T) {
+	forms(t, func(t *testing.T, c *attentionOracle, packed bool) {
+		a := c.build(tensor.Float64, packed)
+		r, err := ref.New(a.loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for name, x := range a.ints {
+			if err := r.Set(name, x); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Set("do", a.do); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Step(); err != nil {
+			t.Fatal(err)
+		}
+		o, _ := c.Outputs.O.headsInside()
+		got, err := r.Eval(a.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, "o", converted[float32](got), o, 1e-6)
+		for name, want := range c.want(packed) {
+			near(t, "gradient of "+name, converted[float32](r.Grad(name)), want, 1e-6)
+		}
+		if c.First != nil {
+			for i, d := range r.Grad("bias") {
+				if math.IsNaN(d) {
+					t.Fatalf("gradient of the bias at %d is %g", i, d)
+				}
+			}
+		}
+	})
+}
+
+type rotaryOracle struct {
+	Name       string
+	Attributes struct {
+		Size  int     `json:"rotary_dim"`
+		Base  float64 `json:"base"`
+		First int     `json:"first_position"`
+	}
+	Inputs          struct{ X array }
+	Outputs         struct{ Y array }
+	OutputGradients struct{ DY array } `json:"output_gradients"`
+	InputGradients  struct{ DX array } `json:"input_gradients"`
+	Heads           int
+	Slopes          array
+}
+
+func (c *rotaryOracle) config() nn.RotaryConfig {
+	return nn.RotaryConfig{Base: c.Attributes.Base, Size: c.Attributes.Size, First: c.Attributes.First, Interleaved: strings.Contains(c.Name, "interleaved")}
+}
+
+// build makes the graph with the loss Σ y⊙dy. first gives the position as an input.
+func (c *rotaryOracle) build(dt tensor.Dtype, first bool) (loss, y *gorgonia.Node, dy []float64) {
+	g := gorgonia.NewGraph()
+	nn.Configure(g, nn.GraphConfig{Float64: dt == tensor.Float64})
+	numbers, shape := c.Inputs.X.headsInside()
+	x := parameter(g, dt, "x", numbers, shape...)
+	if first {
+		cfg := c.config()
+		cfg.First = 0
+		y = nn.TurnFrom(x, cfg, nn.IDs(g, "first", shape[0]))
+	} else {
+		y = nn.Rotary(x, c.config())
+	}
+	dy, _ = c.OutputGradients.DY.headsInside()
+	return gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(y, nn.Input(g, "dy", shape...))))), y, dy
+}
+
+func TestRotarysLoopsGiveWhatTorchGives(t *testing.T) {
+	for _, c := range readOracles[rotaryOracle](t, "rotary.json") {
+		if c.Inputs.X.Data == nil {
+			continue
+		}
+		for _, first := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %+v, first given %t", c.Name, c.Attributes, first), func(t *testing.T) {
+				loss, node, dy := c.build(tensor.Float64, first)
+				r, err := ref.New(loss)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				if first {
+					if err := r.Set("first", []float64{float64(c.Attributes.First)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := r.Set("dy", dy); err != nil {
+					t.Fatal(err)
+				}
+				if err := r.Step(); err != nil {
+					t.Fatal(err)
+				}
+				y, _ := c.Outputs.Y.headsInside()
+				got, err := r.Eval(node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(t, "y", converted[float32](got), y, 1e-6)
+				dx, _ := c.InputGradients.DX.headsInside()
+				near(t, "dx", converted[float32](r.Grad("x")), dx, 1e-6)
+			})
+		}
+	}
+}
+
+func TestALiBisSlopesAreThoseOfThePaper(t *testing.T) {
+	n := 0
+	for _, c := range readOracles[rotaryOracle](t, "rotary.json") {
+		if c.Heads == 0 {
+			continue
+		}
+		n++
+		near(t, fmt.Sprintf("slopes of %d heads", c.Heads), converted[float32](op.ALiBiSlopes(c.Heads)), c.Slopes.numbers(), 1e-6)
+	}
+	if n != 7 {
+		t.Errorf("got %d lists of slopes, want 7", n)
+	}
+}
