@@ -261,7 +261,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (request, error)
 	}
 	// On a GPU the executor chooses the types. A CPU whose products are those of float32 stores
 	// images as float32, too.
-	r := request{Request: plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Residuals: device.gpu}}
+	r := request{Request: plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Tables: !device.gpu, Residuals: device.gpu}}
 	for _, n := range cfg.Outputs {
 		r.Outputs = append(r.Outputs, graph.Node(n))
 	}

@@ -57,15 +57,19 @@ func (p *Program) findLabels() {
 		return
 	}
 	// An output may be another loss than the root: the gradient is the root's.
-	kinds := []plan.Kind{plan.CrossEntropyGrad, plan.SoftCrossEntropyGrad, plan.BinaryCrossEntropyGrad}
+	kinds := []plan.Kind{plan.CrossEntropyGrad, plan.SoftCrossEntropyGrad, plan.BinaryCrossEntropyGrad, plan.LinearCrossEntropyGrad}
 	if p.plan.Inference {
-		kinds = []plan.Kind{plan.CrossEntropy, plan.SoftCrossEntropy, plan.BinaryCrossEntropy}
+		kinds = []plan.Kind{plan.CrossEntropy, plan.SoftCrossEntropy, plan.BinaryCrossEntropy, plan.LinearCrossEntropy}
 	}
 	for _, o := range p.plan.Ops {
 		if !slices.Contains(kinds, o.Kind) {
 			continue
 		}
+		// at is where the labels or targets are among the arguments.
+		at := 1
 		switch a := o.Attr.(type) {
+		case *op.LinearCrossEntropy, *op.LinearCrossEntropyGrad:
+			at = 2
 		case *op.SoftmaxCrossEntropy:
 			p.classWeights = a.Weights
 		case *op.SoftmaxCrossEntropyGrad:
@@ -76,8 +80,8 @@ func (p *Program) findLabels() {
 		case *op.BinaryCrossEntropy, *op.BinaryCrossEntropyGrad:
 			p.weighTargets = op.CountBinary[float32]
 		}
-		p.weighsRows = o.In[1].Shape[0]
-		labels := o.In[1].Root()
+		p.weighsRows = o.In[at].Shape[0]
+		labels := o.In[at].Root()
 		for i, v := range p.plan.Inputs {
 			if v == labels {
 				p.weighs = &p.host.Inputs[i]

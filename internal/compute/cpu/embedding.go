@@ -61,7 +61,7 @@ func (l *lookup) embedding(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// embeddingGrad adds rows in the order of the ids.
+// embeddingGrad adds rows in the order of the ids, to zeros or to the rest of the gradient.
 func (l *lookup) embeddingGrad(o *plan.Op) (kernel, error) {
 	rows, dim := o.Out[0].Shape[0], o.Out[0].Shape[1]
 	return kernel{bind: func() func() error {
@@ -70,14 +70,20 @@ func (l *lookup) embeddingGrad(o *plan.Op) (kernel, error) {
 		if err != nil {
 			return func() error { return err }
 		}
-		zero := l.threads.split(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
+		begin := l.threads.split(len(dw), grain, func(lo, hi int) { clear(dw[lo:hi]) })
+		if len(o.In) > 2 {
+			begin = func() {}
+			if rest := l.mem.floats(o.In[2]); &rest[0] != &dw[0] {
+				begin = l.threads.split(len(dw), grain, func(lo, hi int) { copy(dw[lo:hi], rest[lo:hi]) })
+			}
+		}
 		n := o.In[0].Len()
 		return func() error {
 			at, err := ids()
 			if err != nil {
 				return err
 			}
-			zero()
+			begin()
 			for i := range n {
 				id := at(i)
 				f32.AddTo(dw[id*dim:(id+1)*dim], dy[i*dim:(i+1)*dim])

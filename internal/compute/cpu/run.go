@@ -16,6 +16,7 @@ import (
 // A run without examples computes nothing: gradients, loss and outputs are zero.
 func (e *Executor) Run(ctx context.Context, forward bool, hooks plan.Hooks) error {
 	e.begin()
+	e.mem.shared.counts.forward = forward
 
 	// toldBackward is true once there is nobody to tell that the backward pass begins.
 	toldBackward := forward || hooks.Backward == nil

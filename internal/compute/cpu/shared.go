@@ -28,6 +28,9 @@ type counts struct {
 
 	// gradScale multiplies the gradients of later runs.
 	gradScale float32
+
+	// forward says that the run under way is forward only.
+	forward bool
 }
 
 // A user works in shared memory.

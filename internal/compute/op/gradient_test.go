@@ -160,6 +160,19 @@ var graphs = []struct {
 	{"Embedding of a vector of ids", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.Embedding{IDDims: 1}, leaf("w", 5, 3), ints(g, "ids", []int32{1, 4, 1}, 3)))
 	}},
+	{"Positions", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.Positions{First: 1}, leaf("x", 2, 3, 4), leaf("p", 6, 4)))
+	}},
+	{"LinearCrossEntropy", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.LinearCrossEntropy{}, leaf("x", 4, 3), leaf("w", 5, 3), ints(g, "labels", []int32{0, 4, -1, 1}, 4)))
+	}},
+	{"LinearCrossEntropy with smoothing", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.LinearCrossEntropy{Smoothing: 0.2}, leaf("x", 4, 3), leaf("w", 5, 3), ints(g, "labels", []int32{0, 4, -1, 1}, 4)))
+	}},
+	{"Reshape of labels", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		labels := must(op.Apply(&op.Reshape{From: tensor.Shape{2, 2}, To: tensor.Shape{4}}, ints(g, "labels", []int32{0, 2, -1, 1}, 2, 2)))
+		return must(op.Apply(&op.SoftmaxCrossEntropy{}, leaf("x", 4, 3), labels))
+	}},
 	{"Add", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		x := leaf("x", 2, 3)
 		return must(op.Apply(&op.Add{}, x, must(op.Apply(&op.Add{}, x, leaf("y", 2, 3)))))

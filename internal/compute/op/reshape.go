@@ -10,7 +10,7 @@ import (
 )
 
 // Reshape gives the same numbers, in row-major order, another shape. Flatten is
-// a Reshape to two dimensions.
+// a Reshape to two dimensions. The numbers may be integers, such as labels.
 //
 // Arguments: x of shape From. Result: y of shape To. Gradient: dy reshaped back.
 type Reshape struct {
@@ -37,7 +37,22 @@ func (o *Reshape) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, error) {
 }
 
 func (o *Reshape) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
+	if d, ok := in[0].(*tensor.Dense); ok && d.Dtype() != tensor.Float32 && d.Dtype() != tensor.Float64 {
+		return o.integers(d)
+	}
 	return run(o, 0, in, reshape[float32], reshape[float64])
+}
+
+// integers is Do for labels and ids.
+func (o *Reshape) integers(x *tensor.Dense) (gorgonia.Value, error) {
+	if _, err := o.InferShape(x.Shape()); err != nil {
+		return nil, err
+	}
+	y := rowMajor(x).Clone().(*tensor.Dense)
+	if err := y.Reshape(o.To...); err != nil {
+		return nil, fmt.Errorf("op: do %v: %w", o, err)
+	}
+	return y, nil
 }
 
 func reshape[T float](_ *Reshape, in []gorgonia.Value, shape tensor.Shape) (gorgonia.Value, error) {

@@ -41,6 +41,10 @@ type Request struct {
 	// it: see Value.Bytes.
 	BFloat16 bool
 
+	// Tables lets EmbeddingGrad add to the rest of a table's gradient, and the gradient of a head
+	// with its loss be computed together with the loss: see Op.
+	Tables bool
+
 	// Residuals lets BatchNormGrad make the gradient behind the ReLU as a result of its own
 	// where others read it, too: see Op.
 	Residuals bool
@@ -122,6 +126,10 @@ func Build(req Request) (*Plan, error) {
 	}
 	p := b.plan
 	p.fuse()
+	if req.Tables {
+		p.fuseTables()
+		p.fuseHeads()
+	}
 	if req.Residuals {
 		p.fuseResiduals()
 	}
@@ -187,6 +195,10 @@ func (b *builder) chooseSeed(order gorgonia.Nodes) {
 			switch n.Op().(type) {
 			case *op.SoftmaxCrossEntropyGrad, *op.SoftCrossEntropyGrad, *op.BinaryCrossEntropyGrad, *op.MSEGrad:
 				if i == 2 {
+					continue
+				}
+			case *op.LinearCrossEntropyGrad:
+				if i == 3 {
 					continue
 				}
 			}

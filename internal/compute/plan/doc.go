@@ -12,8 +12,9 @@
 //     those that are recognised (recognise.go). Take and Reshape become other names of the same
 //     memory. Images are channel-last (NHWC) between our ops and row-major (NCHW) elsewhere;
 //     Convert ops convert between the two.
-//   - fuse (fuse.go): batch normalisation with the addition and ReLU that follow, their gradients
-//     likewise.
+//   - fuse (fuse.go, tables.go): batch normalisation with the addition and ReLU that follow, their
+//     gradients likewise; the gradients of a table that is looked up and multiplied by; a head and
+//     its loss, forward and backward.
 //   - order (order.go): gradients of parameters move up to where they can first be had; which op
 //     reads a parameter first and after which one its gradient is ready.
 //   - halve (bfloat16.go): in a plan that asks for it, images between ops are stored as bfloat16

@@ -153,7 +153,7 @@ func (s *examplesSearch) counts(n *gorgonia.Node) error {
 
 func (s *examplesSearch) countsIn(n *gorgonia.Node) error {
 	switch o := n.Op().(type) {
-	case *op.SoftmaxCrossEntropy:
+	case *op.SoftmaxCrossEntropy, *op.LinearCrossEntropy:
 		rows := op.Children(n)[0].Shape()
 		switch {
 		case s.batch == 0:

@@ -84,6 +84,12 @@ func rowKind(o gorgonia.Op) (Kind, bool) {
 		return Embedding, true
 	case *op.EmbeddingGrad:
 		return EmbeddingGrad, true
+	case *op.Positions:
+		return Positions, true
+	case *op.PositionsGrad:
+		return PositionsGrad, true
+	case *op.LinearCrossEntropy:
+		return LinearCrossEntropy, true
 	case *op.Softmax:
 		return Softmax, true
 	case *op.SoftmaxGrad:
@@ -174,6 +180,8 @@ func (l *lowering) lower() error {
 		return l.attention(o)
 	case *op.AttentionGrad:
 		return l.attentionGrad(o)
+	case *op.LinearCrossEntropyGrad:
+		return l.emit(LinearCrossEntropyGrad, RowMajor, []tensor.Shape{l.in[1].Shape})
 	}
 	return l.foreign()
 }
@@ -262,6 +270,8 @@ func (l *lowering) check(i int, v *Value) error {
 	switch o := l.n.Op().(type) {
 	case *op.Embedding, *op.SoftmaxCrossEntropy, *op.SoftmaxCrossEntropyGrad:
 		isIndex = i == 1
+	case *op.LinearCrossEntropy, *op.LinearCrossEntropyGrad:
+		isIndex = i == 2
 	case *op.EmbeddingGrad:
 		isIndex = i == 0
 	case *op.Rotary:

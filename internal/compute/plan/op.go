@@ -51,9 +51,14 @@ const (
 	// LinearGrad is x, w, dy → [dx], [dw], [db].
 	LinearGrad
 
-	Dropout                // x → y
-	Embedding              // w, ids → y
-	EmbeddingGrad          // ids, dy → dw
+	Dropout   // x → y
+	Embedding // w, ids → y
+
+	// EmbeddingGrad is ids, dy, [add] → dw, plus add. Add may be another name of dw's memory.
+	EmbeddingGrad
+
+	Positions              // x, p → y
+	PositionsGrad          // dy → dp
 	Softmax                // x → y, along Attr's axis
 	SoftmaxGrad            // y, dy → dx
 	CrossEntropy           // x, labels → loss
@@ -64,6 +69,13 @@ const (
 	BinaryCrossEntropyGrad // x, t, dloss → dx
 	MSE                    // x, t → loss
 	MSEGrad                // x, t, dloss → dx
+
+	// LinearCrossEntropy is x, w, labels → loss.
+	LinearCrossEntropy
+
+	// LinearCrossEntropyGrad is x, w, labels, dloss → [dx], [dw], [loss]. It has the loss where it
+	// stands for the forward op, too: then it computes the logits once.
+	LinearCrossEntropyGrad
 
 	// MatMul is a, b → a·b, each transposed first if TransA, TransB.
 	MatMul
@@ -117,6 +129,8 @@ var kindNames = [numKinds]string{
 	Dropout:                "Dropout",
 	Embedding:              "Embedding",
 	EmbeddingGrad:          "EmbeddingGrad",
+	Positions:              "Positions",
+	PositionsGrad:          "PositionsGrad",
 	Softmax:                "Softmax",
 	SoftmaxGrad:            "SoftmaxGrad",
 	CrossEntropy:           "CrossEntropy",
@@ -127,6 +141,8 @@ var kindNames = [numKinds]string{
 	BinaryCrossEntropyGrad: "BinaryCrossEntropyGrad",
 	MSE:                    "MSE",
 	MSEGrad:                "MSEGrad",
+	LinearCrossEntropy:     "LinearCrossEntropy",
+	LinearCrossEntropyGrad: "LinearCrossEntropyGrad",
 	MatMul:                 "MatMul",
 	Activation:             "Activation",
 	ActivationGrad:         "ActivationGrad",
@@ -214,8 +230,10 @@ func (o *Op) mayWriteOver() []int {
 	switch o.Kind {
 	case Add:
 		return []int{0, 1}
-	case ReLU, BiasAdd, Dropout, Softmax, Activation, Rotary:
+	case ReLU, BiasAdd, Dropout, Softmax, Activation, Rotary, Positions:
 		return []int{0}
+	case EmbeddingGrad:
+		return []int{2}
 	case ReLUGrad, ActivationGrad:
 		return []int{1, 0}
 	case SwiGLU:

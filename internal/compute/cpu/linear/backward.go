@@ -41,6 +41,9 @@ type backward struct {
 	// unitSums has, for each thread, a block of a tile unit.
 	unitSums []float32
 
+	// add says that dw is added to.
+	add bool
+
 	pack, multiply func(thread, i int)
 }
 
@@ -101,6 +104,13 @@ func (l *Plan) Backward(dx, dw, db, x, w, dy []float32, scratch []float32, doubl
 	}
 	g.dx, g.dw, g.db, g.x, g.w, g.dy, g.doubles = nil, nil, nil, nil, nil, nil, nil
 	g.dyPairs, g.dyRows, g.turned, g.panels, g.wPanel, g.unitSums = nil, nil, nil, nil, nil, nil
+}
+
+// BackwardAdd is Backward without db; with add, dw is added to what is there.
+func (l *Plan) BackwardAdd(dx, dw []float32, add bool, x, w, dy, scratch []float32) {
+	l.backward.add = add
+	l.Backward(dx, dw, nil, x, w, dy, scratch, nil)
+	l.backward.add = false
 }
 
 // packBackward packs some examples of dy and x or, after those, sums some rows of dy.
@@ -252,7 +262,7 @@ func (l *Plan) multiplyWeight(thread, chunk int) {
 	g, t := &l.backward, l.tile
 	tile0, tile1 := g.tiles*chunk/g.chunks, g.tiles*(chunk+1)/g.chunks
 	a := product{in: g.dyRows, w: g.panels, out: g.dw, inStride: l.depthBatch, outStride: l.in, panels: l.inPanels, outPanel: t.Cols, cols: l.in,
-		ahead: true, thread: thread, parts: l.partsBatch, sums: g.unitSums}
+		ahead: true, add: g.add, thread: thread, parts: l.partsBatch, sums: g.unitSums}
 	for tile := tile0; tile < tile1; tile++ {
 		o := tile * t.Rows
 		a.row0, a.rows, a.out0 = o, min(t.Rows, l.out-o), o*l.in

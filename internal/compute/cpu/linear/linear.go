@@ -123,6 +123,9 @@ type product struct {
 	// ahead says that out is not in the cache: the next panel's part of it is fetched.
 	ahead bool
 
+	// add says that the result is added to.
+	add bool
+
 	thread int
 	parts  [][]f32.Segment
 
@@ -140,6 +143,9 @@ func (l *Plan) multiply(p *product) {
 	for panel := range p.panels {
 		cols := min(l.tile.Cols, p.cols-panel*l.tile.Cols)
 		a.W, a.Out, a.Add = p.w[panel*len(p.w)/p.panels:], p.out[panel*p.outPanel:], 0
+		if p.add {
+			a.Add = 1
+		}
 		for r := range p.rows {
 			a.InRow[r], a.OutRow[r] = (p.row0+r)*p.inStride, p.out0+r*p.outStride
 		}
@@ -160,13 +166,20 @@ func (l *Plan) multiplyByUnit(p *product) {
 	const block = f32.UnitBlock * f32.UnitBlock
 	segment := [1]f32.Segment{{Len: p.inStride / (f32.UnitDepth / 2)}}
 	rows := [1][2]int{{2 * p.row0 * p.inStride, 2 * (p.row0 + f32.UnitRows) * p.inStride}}
-	a := f32.BlockArgs{A: f32.HalvesOf(p.in), Sums: p.sums[p.thread*unitPanels*block:][:unitPanels*block],
+	sums := p.sums[p.thread*unitPanels*block:][:unitPanels*block]
+	a := f32.BlockArgs{A: f32.HalvesOf(p.in), Sums: sums,
 		Rows: rows[:], Segments: segment[:], Stride: 2 * p.inStride, Step: f32.UnitDepth, Panel: 2 * len(p.w) / p.panels}
 	for first := 0; first < p.panels; first += unitPanels {
 		a.B, a.Panels = f32.HalvesOf(p.w)[first*a.Panel:], min(unitPanels, p.panels-first)
 		l.tile.Blocks(&a)
 		for i := range a.Panels {
 			n := min(f32.UnitBlock, p.cols-(first+i)*f32.UnitBlock)
+			if p.add {
+				for r := range p.rows {
+					f32.AddTo(p.out[(first+i)*p.outPanel+p.out0+r*p.outStride:][:n], sums[i*block+r*f32.UnitBlock:][:n])
+				}
+				continue
+			}
 			l.tile.CopyRows(p.out[(first+i)*p.outPanel+p.out0:], p.outStride, a.Sums[i*block:], f32.UnitBlock, p.rows, n, n)
 		}
 	}
