@@ -65,6 +65,7 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_RUN_AGAIN", "1: `launch --restarts` has started the job again, and PARAGON_RESUME was not set from the beginning", worker, "0"},
 		{"PARAGON_EXIT_REPORT", "file into which the process writes that no restart can mend its error (`kvstore.Final`)", worker, "nobody is told"},
 		{"PARAGON_PROCESS", "number that `launch` gave this process, never used again in the job", joining + ", the log", "0: started by hand"},
+		{"PARAGON_MEMBER_PROCESS", "set by `paragon` in Python for the processes that it starts: the number of the process that is the job's member, and a hash of the job's variables. `init` in such a process is refused", "`paragon` in Python", "this process may join"},
 		{"PARAGON_SECRET", "secret of the job, in hexadecimal digits", joining, "none: processes are not authenticated"},
 		{"PARAGON_IDENTITY", "certificate and key of this process", joining, "no TLS between hosts"},
 		{"PARAGON_HOSTS", "where nodes are expected: worker/0/d1,server/0/d1", joining, "anywhere"},

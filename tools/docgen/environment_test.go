@@ -22,6 +22,25 @@ var ours = regexp.MustCompile(`^(DMLC|PARAGON|PS|MXNET|OTEL)_[A-Z][A-Z0-9_]*[A-Z
 // readers are functions that take the name of a variable.
 var readers = []string{"Getenv", "LookupEnv", "getenv", "lookup", "lookupEnv", "env"}
 
+// quoted are strings of Python.
+var quoted = regexp.MustCompile(`"[^"\n]*"|'[^'\n]*'`)
+
+// readPython is read for a file of Python, of which only strings that look like ours count.
+func readPython(text string) (names []string) {
+	for _, s := range quoted.FindAllString(text, -1) {
+		if name := s[1 : len(s)-1]; ours.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isTest reports whether a file is one of tests, whose variables nobody sets.
+func isTest(file string) bool {
+	file = filepath.ToSlash(file)
+	return strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testing/") || strings.Contains(file, "python/tests/")
+}
+
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]+$`)
 
 // read are the names of variables in a file: those that it asks for, and strings that look like one
@@ -87,7 +106,7 @@ func TestAllVariablesAreInTheTable(t *testing.T) {
 			return err
 		case d.IsDir() && file != root && elsewhere(d.Name()):
 			return filepath.SkipDir
-		case d.IsDir() || !slices.Contains([]string{".go", ".sh", ""}, filepath.Ext(file)):
+		case d.IsDir() || !slices.Contains([]string{".go", ".py", ".sh", ""}, filepath.Ext(file)):
 			return nil
 		}
 		text, err := os.ReadFile(file)
@@ -95,14 +114,18 @@ func TestAllVariablesAreInTheTable(t *testing.T) {
 			return err
 		}
 		everything.Write(text)
-		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") || strings.Contains(filepath.ToSlash(file), "/testing/") {
+		var names []string
+		switch ext := filepath.Ext(file); {
+		case isTest(file) || ext != ".go" && ext != ".py":
 			return nil
+		case ext == ".py":
+			names = readPython(string(text))
+		default:
+			if names, err = read(file, text); err != nil {
+				return err
+			}
 		}
 		files++
-		names, err := read(file, text)
-		if err != nil {
-			return err
-		}
 		for _, n := range names {
 			if !known[n] {
 				known[n] = true
@@ -136,5 +159,8 @@ const b, c = "PARAGON_XY", "PARAGON_ is"
 func f() { g("DMLC_YZ"); g("OTHER_Z") }`)
 	if err != nil || strings.Join(names, " ") != "HOME SLURM_JOB_ID PARAGON_XY DMLC_YZ" {
 		t.Errorf("got %q, %v", names, err)
+	}
+	if names := readPython("MEMBER = \"PARAGON_XY\"\nx = 'DMLC_YZ' + \"PARAGON_\" + 'OTHER_Z'  # PARAGON_NOT"); strings.Join(names, " ") != "PARAGON_XY DMLC_YZ" {
+		t.Errorf("of Python: got %q", names)
 	}
 }
