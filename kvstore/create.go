@@ -10,6 +10,7 @@ import (
 	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/member/cluster/joinoption"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
+	"github.com/paragon-train/paragon/internal/store/transport"
 )
 
 // types are the names that Create accepts.
@@ -53,7 +54,7 @@ func create(ctx context.Context, name string, set *settings) (*store, error) {
 	}
 	node, host, err := set.join(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("kvstore: create %q: %w", name, err)
+		return nil, fmt.Errorf("kvstore: create %q: %w", name, refusedJoin(err))
 	}
 	s := newStore(set, node, host)
 	if err := s.control.sendOptimizer(ctx, "create "+name, ""); err != nil {
@@ -72,6 +73,22 @@ func create(ctx context.Context, name string, set *settings) (*store, error) {
 	}
 	return s, nil
 }
+
+// refusedJoin gives a refusal by the scheduler the error of this package that its code stands for.
+// The text stays as it is.
+func refusedJoin(err error) error {
+	var refusal *transport.Refusal
+	if !errors.As(err, &refusal) || meaning(refusal.Code) == nil {
+		return err
+	}
+	return &joinError{err, meaning(refusal.Code)}
+}
+
+// A joinError is an error of joining a job that is one of this package's, too.
+type joinError struct{ err, is error }
+
+func (e *joinError) Error() string   { return e.err.Error() }
+func (e *joinError) Unwrap() []error { return []error{e.err, e.is} }
 
 // check sets the kind of store that a type stands for, and refuses a type and options that cannot
 // be.

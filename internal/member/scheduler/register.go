@@ -52,7 +52,7 @@ func (m *membership) register(out *output, request uint64, r *wire.Register) {
 		}
 	}
 	if count := m.ranks(r.Role); m.job.running() || len(here) == count {
-		out.refuse(request, wire.CodeConflict, "%s: all %d %ss have registered", who, count, roleName(r.Role))
+		out.refuse(request, wire.CodeConflict, "%s: all %d %ss have registered%s", who, count, roleName(r.Role), m.insteadOf(r))
 		return
 	}
 	n := m.newNode(out, r)
@@ -67,6 +67,14 @@ func (m *membership) register(out *output, request uint64, r *wire.Register) {
 // joins reports whether the registration is that of a worker that joins the running job.
 func (m *membership) joins(r *wire.Register) bool {
 	return r.Joining && r.Role == wire.RoleWorker && m.job.running()
+}
+
+// insteadOf says what to do in place of a registration for which there is no room.
+func (m *membership) insteadOf(r *wire.Register) string {
+	if r.Role != wire.RoleWorker || !m.job.running() || !m.set.joins() {
+		return ""
+	}
+	return "; a process that is started again, such as a notebook's kernel, cannot take its old place: launch ctl add starts a new worker"
 }
 
 // ranks is how many ranks a role has.

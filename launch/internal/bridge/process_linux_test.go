@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/paragon-train/paragon/internal/member/cluster"
 	"github.com/paragon-train/paragon/internal/testing/jobtest"
 	"github.com/paragon-train/paragon/internal/testing/joining"
 	"github.com/paragon-train/paragon/kvstore"
@@ -277,4 +278,20 @@ func TestAParentThatCannotBeWaitedForIsRefused(t *testing.T) {
 	if err == nil {
 		stop()
 	}
+}
+
+// A Python process that was a worker before, such as a notebook's kernel that was started again, is
+// told that its place is gone, and what to do.
+func TestAWorkerThatComesAgainIsAConflict(t *testing.T) {
+	job := jobtest.New(t, jobtest.Config{Elastic: cluster.Elastic{Enabled: true}})
+	first := newPython(t, of(job, 0)).join("dist_sync")
+	got := newPython(t, of(job, 0)).ask("join", map[string]any{"protocol": protocol, "store": "dist_sync", "timeout_ms": 60000}, nil)
+	if got == nil || got.Class != "Conflict" || !strings.Contains(got.Text, "conflict") {
+		t.Errorf("beside the worker: got %+v, want class Conflict", got)
+	}
+	other := newPython(t, of(job, -1)).ask("join", map[string]any{"protocol": protocol, "store": "dist_sync", "timeout_ms": 60000}, nil)
+	if other == nil || other.Class != "Conflict" || !strings.Contains(other.Text, "launch ctl add") {
+		t.Errorf("of no rank: got %+v, want class Conflict and what to do", other)
+	}
+	first.mustAsk("close", nil, nil)
 }
