@@ -17,6 +17,12 @@ type LinearConfig struct {
 	NoBias bool
 	// Init is that of the weight; nil is XavierUniform(1).
 	Init Init
+
+	// biasInit is that of the bias; nil is Zeros.
+	biasInit Init
+	// underscore makes the parameters' names name_weight and name_bias, as those of PyTorch's
+	// MultiheadAttention.
+	underscore bool
 }
 
 // Linear is y = x·Wᵀ + b, from x (...,In), of two axes or more, to (...,Out).
@@ -37,11 +43,24 @@ func Linear(x *gorgonia.Node, name string, cfg LinearConfig) *gorgonia.Node {
 	if cfg.Init == nil {
 		cfg.Init = XavierUniform(1)
 	}
-	w := newParameter(x, name+".weight", cfg.Init, cfg.Out, x.Shape()[1])
+	w := newParameter(x, cfg.weight(name), cfg.Init, cfg.Out, x.Shape()[1])
 	if cfg.NoBias {
 		return apply(layer, &op.Linear{}, x, w)
 	}
-	return apply(layer, &op.Linear{Bias: true}, x, w, newParameter(x, name+".bias", Zeros(), cfg.Out))
+	if cfg.biasInit == nil {
+		cfg.biasInit = Zeros()
+	}
+	return apply(layer, &op.Linear{Bias: true}, x, w, newParameter(x, cfg.bias(name), cfg.biasInit, cfg.Out))
+}
+
+func (cfg *LinearConfig) weight(name string) string { return name + cfg.joint() + "weight" }
+func (cfg *LinearConfig) bias(name string) string   { return name + cfg.joint() + "bias" }
+
+func (cfg *LinearConfig) joint() string {
+	if cfg.underscore {
+		return "_"
+	}
+	return "."
 }
 
 // EmbeddingConfig describes a table of rows.

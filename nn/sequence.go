@@ -93,6 +93,9 @@ type PositionsConfig struct {
 	Rows int
 	// First is the position of a sequence's first element.
 	First int
+	// Firsts (B), integers such as IDs, are added to First for each example: for sampling, in
+	// programs for inference. nil: none.
+	Firsts *gorgonia.Node
 	// Init is that of the weight; nil is Normal(0.02).
 	Init Init
 }
@@ -108,5 +111,9 @@ func Positions(x *gorgonia.Node, name string, cfg PositionsConfig) *gorgonia.Nod
 	if cfg.Init == nil {
 		cfg.Init = Normal(0.02)
 	}
-	return apply(layer, &op.Positions{First: cfg.First}, x, newParameter(x, name+".weight", cfg.Init, cfg.Rows, x.Shape()[2]))
+	p := newParameter(x, name+".weight", cfg.Init, cfg.Rows, x.Shape()[2])
+	if cfg.Firsts != nil {
+		return apply(layer, &op.Positions{First: cfg.First, Firsts: true}, x, p, cfg.Firsts)
+	}
+	return apply(layer, &op.Positions{First: cfg.First}, x, p)
 }

@@ -163,6 +163,9 @@ var graphs = []struct {
 	{"Positions", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.Positions{First: 1}, leaf("x", 2, 3, 4), leaf("p", 6, 4)))
 	}},
+	{"ClassToken", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&op.ClassToken{}, leaf("x", 2, 3, 4), leaf("token", 1, 1, 4)))
+	}},
 	{"LinearCrossEntropy", func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.LinearCrossEntropy{}, leaf("x", 4, 3), leaf("w", 5, 3), ints(g, "labels", []int32{0, 4, -1, 1}, 4)))
 	}},

@@ -180,6 +180,10 @@ func (l *lowering) lower() error {
 		return l.attention(o)
 	case *op.AttentionGrad:
 		return l.attentionGrad(o)
+	case *op.ClassToken:
+		return l.emit(ClassToken, RowMajor, nil)
+	case *op.ClassTokenGrad:
+		return l.emit(ClassTokenGrad, RowMajor, []tensor.Shape{{1, 1, l.in[0].Shape[2]}})
 	case *op.LinearCrossEntropyGrad:
 		return l.emit(LinearCrossEntropyGrad, RowMajor, []tensor.Shape{l.in[1].Shape})
 	}
@@ -274,6 +278,8 @@ func (l *lowering) check(i int, v *Value) error {
 		isIndex = i == 2
 	case *op.EmbeddingGrad:
 		isIndex = i == 0
+	case *op.Positions:
+		isIndex = i == 2
 	case *op.Rotary:
 		isIndex = i == 1
 	case *op.CachedAttention:

@@ -57,8 +57,10 @@ const (
 	// EmbeddingGrad is ids, dy, [add] → dw, plus add. Add may be another name of dw's memory.
 	EmbeddingGrad
 
-	Positions              // x, p → y
+	Positions              // x, p, [first positions] → y
 	PositionsGrad          // dy → dp
+	ClassToken             // x, token → y
+	ClassTokenGrad         // dy → [dx], [dtoken]
 	Softmax                // x → y, along Attr's axis
 	SoftmaxGrad            // y, dy → dx
 	CrossEntropy           // x, labels → loss
@@ -131,6 +133,8 @@ var kindNames = [numKinds]string{
 	EmbeddingGrad:          "EmbeddingGrad",
 	Positions:              "Positions",
 	PositionsGrad:          "PositionsGrad",
+	ClassToken:             "ClassToken",
+	ClassTokenGrad:         "ClassTokenGrad",
 	Softmax:                "Softmax",
 	SoftmaxGrad:            "SoftmaxGrad",
 	CrossEntropy:           "CrossEntropy",

@@ -151,8 +151,10 @@ func rowsOfExamples(batch int, roots gorgonia.Nodes) gorgonia.Nodes {
 // n, too. gorgonia's types of ops are not exported: they are recognised by the type's name.
 func keepsRows(n *gorgonia.Node, i int, multiple func(n *gorgonia.Node) bool) bool {
 	switch o := n.Op().(type) {
-	case *op.Conv2D, *op.Linear, *op.BatchNorm2D, *op.BiasAdd, *op.Positions:
+	case *op.Conv2D, *op.Linear, *op.BatchNorm2D, *op.BiasAdd, *op.ClassToken:
 		return i == 0
+	case *op.Positions:
+		return i != 1
 	case *op.Embedding:
 		return i == 1
 	case *op.Reshape:
