@@ -13,7 +13,7 @@ from torch import nn  # noqa: E402
 
 import paragon.torch as pt  # noqa: E402
 from paragon.errors import ConflictError, DamagedError, UsageError  # noqa: E402
-from paragon.torch import _attach, _safetensors  # noqa: E402
+from paragon.torch import _attach, _crc32c, _safetensors  # noqa: E402
 from fakestore import run  # noqa: E402
 
 
@@ -145,6 +145,44 @@ def test_damaged_files_are_named(tmp_path):
         path.write_bytes(len(text).to_bytes(8, "little") + text + whole[8 + n :])
         with pytest.raises(DamagedError, match="m.safetensors"):
             _safetensors.read(path)
+
+
+def test_a_file_that_was_changed_is_named_with_its_tensor(tmp_path):
+    path = tmp_path / "m.safetensors"
+    names = ["a", "b", "c"]
+    tensors = [torch.arange(6.0), torch.arange(3, dtype=torch.uint8), torch.zeros(0)]
+    _safetensors.write(path, dict(zip(names, tensors)), {"paragon": 'x", "paragon.crc32c":"'})
+    assert _safetensors.read(path)[1] == {"paragon": 'x", "paragon.crc32c":"'}
+    whole = path.read_bytes()
+    start = 8 + int.from_bytes(whole[:8], "little")
+    # Without the name of the checksums it is a file of another program, which has none.
+    name = whole.rindex(b"paragon.crc32c")
+    for at in [*range(name), *range(name + len("paragon.crc32c"), len(whole))]:
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        want = "m.safetensors"
+        if at >= start:
+            want = r"m.safetensors: tensor a: its 24 bytes have the checksum [0-9a-f]{8}, want "
+        if at >= start + 24:
+            want = "tensor b: its 3 bytes"
+        with pytest.raises(DamagedError, match=want):
+            _safetensors.read(path)
+    with pytest.raises(UsageError, match="'paragon.crc32c': the name is that of the checksums"):
+        _safetensors.write(path, {}, {"paragon.crc32c": ""})
+
+
+def test_checksums_are_those_of_crc32c():
+    # The values are those of RFC 3720, B.4, and of Go's hash/crc32.
+    for data, want in (
+        (b"", 0),
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (b"a", 0xC1D04330),
+        (bytes(i * i % 251 for i in range(5000)), 0xA7054E9C),
+        (bytes(1 << 22) + b"123", 0x22C0D320),
+    ):
+        assert _crc32c.crc32c(data) == want, data[:32]
 
 
 def test_an_attached_model_is_saved_once_with_averaged_buffers(tmp_path):

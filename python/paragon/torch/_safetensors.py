@@ -4,6 +4,10 @@ needs to be installed. Package safetensors of PyPI reads them, and so do Go prog
 A file is, in little endian: the length of the header (8 bytes); the header, a JSON object padded
 with spaces to a multiple of 8; the tensors' bytes, row by row, without gaps. The header maps each
 name to {"dtype", "shape", "data_offsets"}, and "__metadata__" to an object of strings.
+
+One of the strings is ours, as in files of Go programs: "paragon.crc32c" has CRC-32C checksums, in
+hexadecimal with spaces between. The first is that of everything before the data, with these eight
+digits as zeros; then comes one for each tensor, in the order of the data. Other programs ignore it.
 """
 
 from __future__ import annotations
@@ -19,12 +23,19 @@ import torch
 
 from paragon.errors import DamagedError, UsageError
 
+from ._crc32c import crc32c
 from ._values import as_bytes
 
 Path = Union[str, "os.PathLike[str]"]
 
 # A longer header is no file of ours: the same limit as in package safetensors.
 _HEADER_LIMIT = 100 << 20
+
+# The string of checksums, what is in the place of the header's own while it is computed, and where
+# that is in the header's text: quotes within strings are escaped, so it cannot be elsewhere.
+_SUMS = "paragon.crc32c"
+_NO_SUM = b"00000000"
+_SUM_AT = f'"{_SUMS}":"'.encode()
 
 _NAMES = {
     torch.float64: "F64",
@@ -65,9 +76,11 @@ def write(
             )
     # Wider types first, so that each lies at a multiple of its own width.
     order = sorted(tensors, key=lambda n: (-tensors[n].element_size(), n))
-    header: Dict[str, object] = {}
-    if metadata:
-        header["__metadata__"] = dict(metadata)
+    if _SUMS in metadata:
+        raise UsageError(f"save {path}: metadata {_SUMS!r}: the name is that of the checksums")
+    sums = [f"{crc32c(as_bytes(tensors[name])):08x}" for name in order]
+    strings = {**metadata, _SUMS: " ".join([_NO_SUM.decode(), *sums])}
+    header: Dict[str, object] = {"__metadata__": strings}
     at = 0
     for name in order:
         t = tensors[name]
@@ -80,13 +93,15 @@ def write(
         at = end
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
+    text = len(text).to_bytes(8, "little") + text
+    own = text.index(_SUM_AT) + len(_SUM_AT)
+    text = text[:own] + b"%08x" % crc32c(text) + text[own + len(_NO_SUM) :]
     folder = os.path.dirname(path) or "."
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"save {path}: there is no folder {folder}; make it first")
     descriptor, beside = tempfile.mkstemp(prefix=os.path.basename(path) + ".", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as f:
-            f.write(len(text).to_bytes(8, "little"))
             f.write(text)
             for name in order:
                 f.write(memoryview(as_bytes(tensors[name])))
@@ -106,8 +121,9 @@ def _umask() -> int:
 
 
 def read(path: Path) -> Tuple[Dict[str, torch.Tensor], Dict[str, str]]:
-    """The tensors and strings of a file. A file that is not whole, or that no writer makes, is
-    DamagedError. The tensors are read from the file when they are used, and are private: changing
+    """The tensors and strings of a file. A file that is not whole, that no writer makes, or that is
+    not what its checksums say is DamagedError, which names the tensor. Files of other programs have
+    no checksums. The tensors are read from the file when they are used, and are private: changing
     them changes no file."""
     path = os.fspath(path)
     with open(path, "rb") as f:
@@ -120,11 +136,10 @@ def read(path: Path) -> Tuple[Dict[str, torch.Tensor], Dict[str, str]]:
     if not isinstance(metadata, dict):
         raise DamagedError(f"load {path}: __metadata__ is no object of strings")
     found: Dict[str, torch.Tensor] = {}
-    end = 0
-    spans: List[Tuple[int, int]] = []
+    spans: List[Tuple[int, int, str]] = []
     for name, entry in header.items():
         dtype, shape, begin, end = _entry(path, name, entry, size - start)
-        spans.append((begin, end))
+        spans.append((begin, end, name))
         if begin == end:
             found[name] = torch.empty(shape, dtype=dtype)
             continue
@@ -134,7 +149,8 @@ def read(path: Path) -> Tuple[Dict[str, torch.Tensor], Dict[str, str]]:
             raw = raw.clone()
         found[name] = raw.view(dtype).view(shape)
     at = 0
-    for begin, end in sorted(spans):
+    spans.sort(key=lambda s: s[:2])
+    for begin, end, _ in spans:
         if begin != at:
             raise DamagedError(
                 f"load {path}: tensors overlap or leave a gap at byte {at} of the data"
@@ -142,7 +158,37 @@ def read(path: Path) -> Tuple[Dict[str, torch.Tensor], Dict[str, str]]:
         at = end
     if start + at != size:
         raise DamagedError(f"load {path}: got {size} bytes, want {start + at}: it was cut off")
-    return found, {str(k): str(v) for k, v in metadata.items()}
+    strings = {str(k): str(v) for k, v in metadata.items()}
+    sums = strings.pop(_SUMS, None)
+    if sums is not None:
+        _compare_sums(path, data, start, sums.split(" "), spans)
+    return found, strings
+
+
+def _compare_sums(
+    path: str, data: mmap.mmap, start: int, sums: List[str], spans: List[Tuple[int, int, str]]
+) -> None:
+    """Compares a file with its checksums."""
+    head = data[:start]
+    own = head.find(_SUM_AT) + len(_SUM_AT)
+    got = f"{crc32c(head[:own] + _NO_SUM + head[own + len(_NO_SUM) :]):08x}"
+    if sums[0] != got or head[own : own + len(_NO_SUM)] != got.encode():
+        raise DamagedError(
+            f"load {path}: its header has the checksum {got}, want {sums[0][:8]} as recorded in it"
+        )
+    if len(sums) != 1 + len(spans):
+        raise DamagedError(
+            f"load {path}: {_SUMS}: got {len(sums)} checksums, want {1 + len(spans)}: of the header "
+            "and of each tensor"
+        )
+    with memoryview(data) as view:
+        for want, (begin, end, name) in zip(sums[1:], spans):
+            got = f"{crc32c(view[start + begin : start + end]):08x}"
+            if got != want:
+                raise DamagedError(
+                    f"load {path}: tensor {name}: its {end - begin} bytes have the checksum {got}, "
+                    f"want {want[:8]}; the file was damaged: take another one"
+                )
 
 
 def _header(path: str, data: mmap.mmap, size: int) -> Tuple[dict, int]:

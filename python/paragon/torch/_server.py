@@ -551,12 +551,11 @@ def _put(
     steps: Mapping[str, int],
     values: Mapping[str, torch.Tensor],
 ) -> None:
-    """Changes a file of Store.save in memory. It becomes one of layout 1, which has no checksums
-    and no shapes: checksums are Go's to make."""
+    """Changes a file of Store.save in memory."""
     keys = json.loads(strings["paragon.keys"])
     for key in keys:
         name = key["name"]
-        key.pop("shape", None)
+        shape = tensors[name].shape
         if name.startswith(prefix):
             own = name[len(prefix) :]
             if own in slots:
@@ -567,8 +566,5 @@ def _put(
             if own in values:
                 tensors[name] = values[own].float()
         for part in [name, *(f"{name}/{slot}" for slot in key.get("slots") or ())]:
-            if "row_length" not in key:
-                tensors[part] = tensors[part].reshape(-1)
-    strings["paragon.store"] = "1"
+            tensors[part] = tensors[part].reshape(shape)
     strings["paragon.keys"] = json.dumps(keys)
-    strings.pop("paragon.crc32c", None)
