@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import array
 import errno
+import functools
+import io
 import json
+import operator
 import os
 import signal
 import socket
@@ -46,20 +49,39 @@ _PEEK, _NOW, _NO_SIGNAL = int(socket.MSG_PEEK), int(socket.MSG_DONTWAIT), int(so
 
 _ANSWER = struct.Struct("<sB6xQ")
 
-Result = Tuple[Dict[str, Any], List[int]]
+# What undoes a request whose result nobody takes, since an exception came out of the wait for it:
+# another operation, and the field of the result that it is about.
+_UNDO = {"memory": ("free", "region"), "plan": ("drop_plan", "plan")}
+
+
+class _Watched(weakref.ref):
+    """A reference to an object here that stands for one in the bridge."""
+
+    __slots__ = ("name", "fields")
+    name: Tuple[str, int]
+    fields: Dict[str, Any]
+
+
+# Descriptors that came with a packet. Such an object closes its own when nobody has it any more.
+Descriptors = List[io.FileIO]
+
+# The numbers of descriptors, from the data of a packet's control messages.
+_DATA, _INTS = operator.itemgetter(2), functools.partial(array.array, "i")
+
+Result = Tuple[Dict[str, Any], Descriptors]
 
 
 class Bridge:
     """One bridge process and the requests to it.
 
-    ``moved`` is called with the note and the descriptor when a slot has new memory,
+    ``moved`` is called with the note and its descriptors when a slot has new memory,
     ``exchanged`` with number, state and error (or None) when exchanges have ended, and ``failed``
     with number and error of an exchange that has no answer; all under ``lock``, by the thread that
     reads."""
 
     def __init__(self, environment: Optional[Mapping[str, str]] = None) -> None:
         self.lock = threading.RLock()
-        self.moved: Callable[[Dict[str, Any], int], None] = lambda note, descriptor: None
+        self.moved: Callable[[Dict[str, Any], Descriptors], None] = lambda *_: None
         self.exchanged: Callable[[int, int, Optional[Dict[str, Any]]], None] = lambda *_: None
         self.failed: Callable[[int, Dict[str, Any]], None] = lambda number, error: None
         # rank is this worker's, for errors; None before the join.
@@ -71,7 +93,15 @@ class Bridge:
         self._reader: Optional[int] = None
         self._followers = 0
         self._number = 0
-        self._waited: Dict[int, Optional[Tuple[Dict[str, Any], List[int]]]] = {}
+        self._waited: Dict[int, Optional[Result]] = {}
+        # _left has the operations of requests whose results are to be undone when they come, and
+        # _postponed the packets of undoing that the socket had no room for.
+        self._left: Dict[int, str] = {}
+        self._postponed: Deque[bytes] = deque()
+        # _watched has references to the objects that stand for something in the bridge, by what
+        # gives it back and its number. The collector puts those whose objects are gone into _gone.
+        self._watched: Dict[Tuple[str, int], _Watched] = {}
+        self._gone: Deque[_Watched] = deque()
         self._buffer = bytearray(MAX_PACKET)
         self._hello: Optional[Dict[str, Any]] = None
         # _broken is why no request is possible any more: a class of error and its text.
@@ -85,14 +115,13 @@ class Bridge:
         binary = _binary.find()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
+        self._child: Any = None
         self._log = _file_in_memory()
         opened: List[int] = []
         try:
-            parent = _pidfd()
-            if parent >= 0:
-                opened.append(parent)
-            errors = _standard_error()
-            opened.append(errors)
+            opened.append(_pidfd())
+            opened.append(_standard_error())
+            parent, errors = opened
             self.command = [binary, "role", "bridge", "--socket", str(theirs.fileno())]
             self.command += ["--parent", str(parent), "--stderr", str(errors)]
             try:
@@ -102,23 +131,22 @@ class Bridge:
                     stdout=self._log,
                     stderr=self._log,
                     start_new_session=True,
-                    pass_fds=[theirs.fileno(), *opened],
+                    pass_fds=[n for n in (theirs.fileno(), *opened) if n >= 0],
                     env=None if environment is None else dict(environment),
                 )
             except OSError as e:
-                self._socket.close()
-                os.close(self._log)
                 raise BridgeError(f"paragon: the bridge did not start: {binary}: {e}") from e
-        finally:
+            self.pid = self._child.pid
             theirs.close()
-            for descriptor in opened:
-                os.close(descriptor)
-        self.pid = self._child.pid
-        try:
             self._greet()
         except BaseException:
             self.kill()
             raise
+        finally:
+            theirs.close()
+            for descriptor in opened:
+                if descriptor >= 0:
+                    os.close(descriptor)
 
     def _greet(self) -> None:
         """Waits for the bridge's hello, and refuses one of another protocol."""
@@ -155,38 +183,86 @@ class Bridge:
 
     def request(self, op: str, fields: Mapping[str, Any]) -> Dict[str, Any]:
         """Makes a request and returns its result; an error is raised by its class."""
-        result, descriptors = self.request_with_descriptors(op, fields)
-        for descriptor in descriptors:
-            os.close(descriptor)
-        return result
+        return self.request_with_descriptors(op, fields)[0]
 
     def request_with_descriptors(
         self, op: str, fields: Mapping[str, Any], seconds: Optional[float] = None
     ) -> Result:
         """Is request, and returns the descriptors that came with the answer, too.
 
-        After ``seconds`` the wait ends with TimeoutError, and the request is still under way."""
+        After ``seconds`` the wait ends with TimeoutError, and the request is still under way. The
+        same holds for an exception of a signal handler. An answer that comes later is dropped, and
+        what it has made in the bridge is undone."""
         self.check_process()
+        self._send_postponed()
         with self.lock:
             self._number += 1
             number = self._number
             packet = _json_packet(number, op, fields)
-        started = time.monotonic()
+        started, answer = time.monotonic(), None
         try:
             self._waited[number] = None
             self.send(packet)
             self.wait_until(lambda: self._waited[number] is not None, op, seconds)
-            answer = self._waited[number]
-        finally:
-            # An answer that comes later is dropped.
-            self._waited.pop(number, None)
-        assert answer is not None
-        message, descriptors = answer
-        if "error" in message:
-            for descriptor in descriptors:
-                os.close(descriptor)
-            raise exception(message["error"], self.rank, time.monotonic() - started)
-        return message.get("result") or {}, descriptors
+            answer = self._waited.pop(number)
+            assert answer is not None
+            message, descriptors = answer
+            if "error" in message:
+                raise exception(message["error"], self.rank, time.monotonic() - started)
+            return message.get("result") or {}, descriptors
+        except BaseException:
+            self._give_up(number, op, answer)
+            raise
+
+    def _give_up(self, number: int, op: str, answer: Optional[Result]) -> None:
+        """Ends a request without its result, which is undone if it is there, or when it comes."""
+        with self.lock:
+            answer = self._waited.pop(number, None) or answer
+            if answer is not None:
+                self._undo(op, answer[0])
+            elif op in _UNDO:
+                self._left[number] = op
+
+    def _undo(self, op: str, message: Mapping[str, Any]) -> None:
+        """Undoes what an operation has made, by its answer. Twice does no harm."""
+        if op in _UNDO and message.get("result"):
+            undo, field = _UNDO[op]
+            self.later(undo, {field: message["result"][field]})
+
+    def later(self, op: str, fields: Mapping[str, Any]) -> None:
+        """Says that this process has no use for something: the bridge gives it up as soon as
+        nothing under way needs it. It waits for nothing, and raises nothing."""
+        with self.lock:
+            self._postponed.append(_json_packet(0, op, {**fields, "later": True}))
+        self._send_postponed()
+
+    def watch(self, made: object, op: str, field: str, number: int) -> None:
+        """Calls :meth:`later` with a next request after ``made`` is gone, unless unwatch came."""
+        reference = _Watched(made, self._gone.append)
+        reference.name, reference.fields = (op, number), {field: number}
+        self._watched[op, number] = reference
+
+    def unwatch(self, op: str, number: int) -> None:
+        """Says that the bridge has back what an object stands for."""
+        self._watched.pop((op, number), None)
+
+    def _send_postponed(self) -> None:
+        """Sends what :meth:`later` has said, as far as the socket has room."""
+        if not self._gone and not self._postponed:
+            return
+        with self.lock:
+            while self._gone:
+                (op, number), fields = self._gone[0].name, self._gone[0].fields
+                if (op, number) in self._watched:
+                    self._postponed.append(_json_packet(0, op, {**fields, "later": True}))
+                    self._watched.pop((op, number), None)
+                self._gone.popleft()
+            while self._postponed and self._broken is None:
+                try:
+                    self.send(self._postponed[0], _NOW)
+                    self._postponed.popleft()
+                except (BlockingIOError, ParagonError):
+                    return
 
     def post(self, op: str, fields: Mapping[str, Any]) -> None:
         """Makes a request that has no answer. A signal handler may call it."""
@@ -320,11 +396,8 @@ class Bridge:
                 error = json.loads(self._buffer[16:size]) if size > 16 else None
                 self.exchanged(number, state, error)
             elif kind in b"JN":
-                # The descriptors of a packet come with recvmsg alone.
-                space = socket.CMSG_SPACE(4 * 4)
-                flags = _PEEK | _NOW | int(socket.MSG_CMSG_CLOEXEC)
-                data, ancillary, _, _ = self._socket.recvmsg(MAX_PACKET, space, flags)
-                self._take_json(kind, json.loads(data[1:]), _descriptors(ancillary))
+                message = json.loads(self._buffer[1:size])
+                self._take_json(kind, message, self._receive_descriptors())
             else:
                 raise ValueError(f"a packet of the unknown kind {bytes([kind])!r}")
         except (ValueError, KeyError, TypeError, struct.error) as e:
@@ -332,21 +405,31 @@ class Bridge:
             self._broken = lambda: ProtocolError(text, worker=self.rank)
         self._socket.recv(1, _NOW)
 
-    def _take_json(self, kind: int, message: Dict[str, Any], descriptors: List[int]) -> None:
+    def _receive_descriptors(self) -> Descriptors:
+        """Returns the descriptors of the packet that comes next, which stays in the socket."""
+        found: Descriptors = []
+        space, flags = socket.CMSG_SPACE(4 * 4), _PEEK | _NOW | int(socket.MSG_CMSG_CLOEXEC)
+        # An exception of a signal handler comes between two lines, when each has an owner.
+        receive = self._socket.recvmsg
+        found += map(io.FileIO, _INTS(b"".join(map(_DATA, receive(0, space, flags)[1]))))
+        return found
+
+    def _take_json(self, kind: int, message: Dict[str, Any], descriptors: Descriptors) -> None:
         if kind == ord("J"):
-            if message["id"] in self._waited:
-                self._waited[message["id"]] = (message, descriptors)
-                return
+            number = message["id"]
+            if number in self._waited:
+                self._waited[number] = (message, descriptors)
+            elif number in self._left:
+                self._undo(self._left[number], message)
+                self._left.pop(number, None)
         elif message["note"] == "moved" and descriptors:
-            self.moved(message, descriptors.pop())
+            self.moved(message, descriptors)
         elif message["note"] == "hello":
             self._hello = message
         elif message["note"] == "failed":
             self._take_failure(message)
         elif message["note"] == "waiting":
             _process.say_again(_waiting(message))
-        for descriptor in descriptors:
-            os.close(descriptor)
 
     def _take_failure(self, message: Dict[str, Any]) -> None:
         """Takes the note of a failure that is no request's: an exchange's, or the session's."""
@@ -413,7 +496,7 @@ class Bridge:
         """Ends the bridge at once if it still runs, and gives back what belongs to it here."""
         _bridges.discard(self)
         self._socket.close()
-        if self._child.poll() is None:
+        if self._child is not None and self._child.poll() is None:
             self._child.kill()
             self._child.wait()
         if self._log >= 0:
@@ -483,14 +566,6 @@ def _standard_error() -> int:
         return os.dup(2)
     except OSError:
         return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-
-
-def _descriptors(ancillary: Sequence[Tuple[int, int, bytes]]) -> List[int]:
-    found = array.array("i")
-    for level, kind, data in ancillary:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            found.frombytes(data[: len(data) - len(data) % found.itemsize])
-    return list(found)
 
 
 def _waiting(note: Mapping[str, Any]) -> str:

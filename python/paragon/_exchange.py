@@ -47,12 +47,14 @@ class Plan:
     """A list of entries that are exchanged again and again, any run of them at a time.
 
     Made by :meth:`Store.plan`. Whoever starts an exchange leaves its gradients' slots alone until
-    it has ended: the exchange owns them."""
+    it has ended: the exchange owns them. A plan that nobody has any more is dropped with its last
+    exchange."""
 
     def __init__(self, exchanges: "Exchanges", number: int, size: int) -> None:
         self.id = number
         self._exchanges = exchanges
         self._size = size
+        exchanges.bridge.watch(self, "drop_plan", "plan", number)
 
     def __len__(self) -> int:
         return self._size
@@ -88,6 +90,7 @@ class Plan:
     def drop(self) -> None:
         """Forgets the plan, so that its regions can be freed. All its exchanges have ended."""
         self._exchanges.bridge.request("drop_plan", {"plan": self.id})
+        self._exchanges.bridge.unwatch("drop_plan", self.id)
 
 
 class Exchanges:

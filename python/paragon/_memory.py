@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from .errors import InternalError, UsageError
 
 if TYPE_CHECKING:
-    from ._bridge import Bridge
+    from ._bridge import Bridge, Descriptors
 
 MAX_SLOTS = 4096
 """The most slots of a region."""
@@ -35,31 +36,39 @@ _libc.mmap.argtypes = [
 ]
 
 
-class Mapping:
+class Mapping(mmap.mmap):
     """Addresses of this process that show a file of shared memory.
 
-    The addresses stay the same for its life; ``show`` lets them show another file."""
+    An anonymous mapping reserves the addresses, which stay the same for its life; ``show`` lets
+    them show another file. Arrays of it keep it alive."""
 
-    def __init__(self, size: int, descriptor: int) -> None:
-        self.size = -(-size // _PAGE) * _PAGE
-        # An anonymous mapping reserves the addresses, and gives them back with the last view.
-        reserved = mmap.mmap(-1, self.size)
-        self.bytes: np.ndarray = np.frombuffer(reserved, dtype=np.uint8)
-        self.address: int = self.bytes.__array_interface__["data"][0]
-        self.show(descriptor)
+    address: int
+    room: int
+
+    def __new__(cls, size: int, descriptor: int) -> "Mapping":
+        room = -(-size // _PAGE) * _PAGE
+        made: "Mapping" = super().__new__(cls, -1, room)
+        made.room = room
+        made.address = made.array().__array_interface__["data"][0]
+        made.show(descriptor)
+        return made
+
+    def array(self) -> np.ndarray:
+        """The bytes."""
+        return np.frombuffer(self, dtype=np.uint8)
 
     def show(self, descriptor: int, offset: int = 0, size: int = -1) -> None:
         """Shows the file of ``descriptor`` at ``size`` bytes from ``offset`` on, from now on.
 
         Without ``size`` it is all of the mapping."""
         if size < 0:
-            size = self.size
+            size = self.room
         # A file that is too short would be a bus error at the first access.
         length = os.fstat(descriptor).st_size
-        if offset % _PAGE or size % _PAGE or offset + size > self.size or length < size:
+        if offset % _PAGE or size % _PAGE or offset + size > self.room or length < size:
             raise InternalError(
                 f"paragon: shared memory: got a file of {length} bytes for {size} bytes at offset "
-                f"{offset} of {self.size}; pages have {_PAGE}"
+                f"{offset} of {self.room}; pages have {_PAGE}"
             )
         protection = mmap.PROT_READ | mmap.PROT_WRITE
         flags = mmap.MAP_SHARED | _MAP_FIXED
@@ -73,7 +82,8 @@ class Region:
     """Slots of float32 values that the bridge reads and writes in place.
 
     ``id`` is its number in the protocol. Views stay valid for their own life, also after ``free``;
-    after that nobody reads or writes them but this process."""
+    after that nobody reads or writes them but this process. A region that nobody has any more is
+    freed when no plan and no exchange uses it."""
 
     def __init__(
         self,
@@ -87,11 +97,13 @@ class Region:
         self.lengths: List[int] = list(lengths)
         self._memory = memory
         self._offsets = list(offsets)
-        self._mapping = mapping
-        values = mapping.bytes.view(np.float32)
+        self._bytes = mapping.array()
+        values = self._bytes.view(np.float32)
         self._slots: List[np.ndarray] = [
             values[o // _VALUE : o // _VALUE + n] for o, n in zip(self._offsets, self.lengths)
         ]
+        self.freed = False
+        """Whether the bridge has it back."""
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -104,17 +116,11 @@ class Region:
         """Returns slot i as an array of another type, of as many whole items as fit in."""
         kind = np.dtype(dtype)
         size = self.lengths[i] * _VALUE // kind.itemsize * kind.itemsize
-        return self._mapping.bytes[self._offsets[i] : self._offsets[i] + size].view(kind)
+        return self._bytes[self._offsets[i] : self._offsets[i] + size].view(kind)
 
     def free(self) -> None:
         """Gives the memory back. A plan or an exchange that uses the region is an error."""
         self._memory.free(self)
-
-    def _moved(self, descriptor: int, offset: int, size: int) -> None:
-        """Takes the new memory of one slot, which has what the slot had and its new value.
-
-        The slot belongs to an exchange until that is answered, so nobody has written to it."""
-        self._mapping.show(descriptor, offset, size)
 
 
 class Memory:
@@ -122,7 +128,8 @@ class Memory:
 
     def __init__(self, bridge: "Bridge") -> None:
         self._bridge = bridge
-        self._regions: Dict[int, Region] = {}
+        self._mappings: "weakref.WeakValueDictionary[int, Mapping]"
+        self._mappings = weakref.WeakValueDictionary()
 
     def allocate(self, lengths: Sequence[int]) -> Region:
         """Returns a new region with slots of these numbers of values, all zero."""
@@ -132,12 +139,19 @@ class Memory:
                 raise UsageError(f"paragon: memory: slot {i} has {n} values, want at least 1")
         if not 0 < len(lengths) <= MAX_SLOTS:
             raise UsageError(f"paragon: memory: got {len(lengths)} slots, want 1 to {MAX_SLOTS}")
-        bridge = self._bridge
-        result, descriptors = bridge.request_with_descriptors("memory", {"lengths": lengths})
-        return self.add(result, lengths, descriptors)
+        bridge, result = self._bridge, {}
+        try:
+            result, descriptors = bridge.request_with_descriptors("memory", {"lengths": lengths})
+            region = self.add(result, lengths, descriptors)
+            bridge.watch(region, "free", "region", region.id)
+            return region
+        except BaseException:
+            if result:
+                bridge.later("free", {"region": result["region"]})
+            raise
 
     def add(
-        self, result: Dict[str, Any], lengths: Sequence[int], descriptors: List[int]
+        self, result: Dict[str, Any], lengths: Sequence[int], descriptors: "Descriptors"
     ) -> Region:
         """Maps the region that an answer describes, and closes its descriptors."""
         try:
@@ -145,29 +159,26 @@ class Memory:
                 raise InternalError(
                     f"paragon: memory: got {len(descriptors)} descriptors with the answer, want 1"
                 )
-            mapping = Mapping(result["bytes"], descriptors[0])
+            mapping = Mapping(result["bytes"], descriptors[0].fileno())
         finally:
             for descriptor in descriptors:
-                os.close(descriptor)
-        region = Region(self, result["region"], lengths, result["offsets"], mapping)
+                descriptor.close()
         with self._bridge.lock:
-            self._regions[region.id] = region
-        return region
+            self._mappings[result["region"]] = mapping
+        return Region(self, result["region"], lengths, result["offsets"], mapping)
 
     def free(self, region: Region) -> None:
         """Gives a region back. One that was given back before is left alone."""
-        with self._bridge.lock:
-            if self._regions.get(region.id) is not region:
-                return
-        self._bridge.request("free", {"region": region.id})
-        with self._bridge.lock:
-            self._regions.pop(region.id, None)
+        if not region.freed:
+            self._bridge.request("free", {"region": region.id})
+            region.freed = True
+            self._bridge.unwatch("free", region.id)
 
-    def moved(self, note: Dict[str, Any], descriptor: int) -> None:
-        """Takes a note ``moved``, and closes its descriptor."""
-        try:
-            region = self._regions.get(note["region"])
-            if region is not None:
-                region._moved(descriptor, note["offset"], note["bytes"])
-        finally:
-            os.close(descriptor)
+    def moved(self, note: Dict[str, Any], descriptors: "Descriptors") -> None:
+        """Takes a note ``moved``: a slot has new memory, which has what the slot had and its new
+        value. The slot belongs to an exchange until that is answered, so nobody has written to
+        it."""
+        mapping = self._mappings.get(note["region"])
+        with descriptors[0] as descriptor:
+            if mapping is not None:
+                mapping.show(descriptor.fileno(), note["offset"], note["bytes"])

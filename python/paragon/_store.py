@@ -275,10 +275,16 @@ class Store:
         runs = list(_runs(json_entries(entries), _MAX_ENTRIES))
         if not runs:
             raise UsageError("paragon: plan: got no entries, want at least 1")
-        number = self._request("plan", {"entries": runs[0]})["plan"]
-        for run in runs[1:]:
-            self._request("extend", {"plan": number, "entries": run})
-        return Plan(self._exchanges, number, len(entries))
+        number = 0
+        try:
+            number = self._request("plan", {"entries": runs[0]})["plan"]
+            for run in runs[1:]:
+                self._request("extend", {"plan": number, "entries": run})
+            return Plan(self._exchanges, number, len(entries))
+        except BaseException:
+            if number:
+                self._bridge.later("drop_plan", {"plan": number})
+            raise
 
     def wait(self, number: int) -> None:
         """Returns when exchange ``number`` and all before it have ended.
@@ -378,17 +384,19 @@ class Store:
         return whole if hashlib.sha256(whole).hexdigest().encode() == rest else None
 
     def _broadcast_piece(self, piece: bytes) -> bytes:
-        region = self._scratch_region()
+        region = self._take_scratch()
         slot = region.raw(0, np.uint8)
         slot[: len(piece)] = np.frombuffer(piece, np.uint8)
         fields = {"region": region.id, "slot": 0, "bytes": len(piece)}
         size = self._request("broadcast", fields)["bytes"]
+        self._scratch = region
         return slot[:size].tobytes()
 
-    def _scratch_region(self) -> Region:
-        if self._scratch is None:
-            self._scratch = self.memory([_SCRATCH_VALUES])
-        return self._scratch
+    def _take_scratch(self) -> Region:
+        """Returns the region for texts and indices. The caller gives it back when its request has
+        ended: one that Ctrl-C has left goes on with its region, which is not used again."""
+        region, self._scratch = self._scratch, None
+        return region or self.memory([_SCRATCH_VALUES])
 
     # ---- workers that come and go
 
@@ -443,7 +451,7 @@ class Store:
         There are fewer where the share ends."""
         found: List[np.ndarray] = []
         with self._scratch_lock:
-            region = self._scratch_region()
+            region = self._take_scratch()
             slot = region.raw(0, np.int64)
             while count > 0:
                 want = min(count, len(slot))
@@ -453,6 +461,7 @@ class Store:
                 first, count = first + got, count - got
                 if got < want:
                     break
+            self._scratch = region
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def leave(self, reason: str) -> None:

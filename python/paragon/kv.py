@@ -665,12 +665,12 @@ class KVStore:
     def _row_memory(self, ids: np.ndarray, k: _Rows) -> Region:
         """Returns a region with slots for ids and their rows, the ids written."""
         want = [max(2, 2 * len(ids)), max(1, len(ids) * k.row_len)]
-        region = self._rows
+        # A request that Ctrl-C has left goes on with its region: it is not used again.
+        region, self._rows = self._rows, None
         if region is None or any(n > have for n, have in zip(want, region.lengths)):
-            if region is not None:
-                region.free()
             have = region.lengths if region is not None else [0, 0]
-            region = self._rows = self.store.memory([max(n, 2 * h) for n, h in zip(want, have)])
+            region = None
+            region = self.store.memory([max(n, 2 * h) for n, h in zip(want, have)])
         region.raw(0, np.int64)[: len(ids)] = ids
         return region
 
@@ -699,6 +699,7 @@ class KVStore:
             weight=self.weight,
             examples=self.examples,
         )
+        self._rows = region
 
     def _pull_rows(self, name: str, out: Any, row_ids: Any) -> Any:
         k = self._find("row_sparse_pull", name)
@@ -722,6 +723,7 @@ class KVStore:
                 "pull_rows", key=name, region=region.id, ids=0, n=len(ids), values=1
             )
             rows.reshape(-1)[:] = region.slot(1)[: rows.size]
+            self._rows = region
         return _give_rows(k, out, ids, rows)
 
 

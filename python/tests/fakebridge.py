@@ -13,7 +13,7 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 import numpy as np
 
@@ -72,12 +72,14 @@ class Bridge:
     def __init__(self, sock: socket.socket, parent: int) -> None:
         self.socket, self.parent = sock, parent
         self.regions: Dict[int, Slots] = {}
+        # leaving are regions that are freed with their plans.
+        self.leaving: Set[int] = set()
         self.values: Dict[str, np.ndarray] = {}
         self.widths: Dict[str, int] = {}
         self.plans: Dict[int, List[Dict[str, Any]]] = {}
         self.optimizer: Dict[str, Any] = {}
         self.queue: List[bytes] = []
-        self.planned = 0
+        self.planned = self.made = 0
         self.report: Dict[str, Any] = {}
         self.exchanges = 0
         self.error: Any = None
@@ -131,7 +133,8 @@ class Bridge:
         return op not in ("close", "abort")
 
     def slots(self, lengths: List[int]) -> Slots:
-        region = Slots(len(self.regions), lengths)
+        region = Slots(self.made, lengths)
+        self.made += 1
         self.regions[region.number] = region
         return region
 
@@ -156,8 +159,13 @@ class Bridge:
 
     def op_free(self, m: Dict[str, Any]) -> None:
         if any(e["region"] == m["region"] for p in self.plans.values() for e in p):
+            if m.get("later"):
+                self.leaving.add(m["region"])
+                return
             raise Failure("Conflict", f"region {m['region']} is used by a plan")
-        del self.regions[m["region"]]
+        region = self.regions.pop(m["region"], None)
+        if region is not None:
+            os.close(region.descriptor)
 
     def op_init(self, m: Dict[str, Any]) -> None:
         for k in m["keys"]:
@@ -217,7 +225,14 @@ class Bridge:
         self.plans[m["plan"]] += m["entries"]
 
     def op_drop_plan(self, m: Dict[str, Any]) -> None:
-        del self.plans[m["plan"]]
+        self.plans.pop(m["plan"], None)
+        for region in list(self.leaving):
+            self.leaving.discard(region)
+            self.op_free({"region": region, "later": True})
+
+    def op_counts(self, m: Dict[str, Any]) -> Dict[str, Any]:
+        """Says how many regions and plans there are, which no real bridge does."""
+        return {"counts": [len(self.regions), len(self.plans)]}
 
     def op_barrier(self, m: Dict[str, Any]) -> Any:
         if "hold" in FAULTS:

@@ -213,10 +213,10 @@ def test_many_lists_of_keys_and_many_keys(store: kv.KVStore) -> None:
 
 
 def test_keys_of_one_size_share_regions(store: kv.KVStore) -> None:
-    before = len(store.store._memory._regions)
+    before = len(store.store._memory._mappings)
     for i in range(300):
         store.init(i, of(6, i))
-    assert len(store.store._memory._regions) - before < 15
+    assert len(store.store._memory._mappings) - before < 15
     assert [store.pull(i)[5] for i in (0, 1, 2, 3, 99, 299)] == [0, 1, 2, 3, 99, 299]
 
 

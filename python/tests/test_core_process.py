@@ -370,6 +370,103 @@ print("descriptors", len(os.listdir("/proc/self/fd")) < 20)
     assert p.out.endswith("descriptors True\n")
 
 
+INTERRUPTED = """
+import gc
+def interrupted(call, n):
+    # Calls, and raises KeyboardInterrupt before the line n of this package; False: it has fewer.
+    left = n
+    def trace(frame, event, arg):
+        nonlocal left
+        if not frame.f_code.co_filename.startswith(os.path.dirname(paragon.__file__)):
+            return None
+        if event == "line":
+            left -= 1
+            if left == 0:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return trace
+    try:
+        sys.settrace(trace)
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return left <= 0
+gc.disable()
+sys.unraisablehook = lambda *_: None
+entry = lambda region: paragon.Entry("k", region, 0, 1)
+kept = store.memory([8, 8])
+store.init([paragon.Declaration("k", kept, 0, 8)])
+def plan():
+    store.plan([entry(kept)])
+def dropped():
+    store.plan([entry(kept)]).drop()
+def region():
+    store.memory([8])
+def freed():
+    store.memory([8, 8]).free()
+def used():
+    r = store.memory([8, 8])
+    p = store.plan([entry(r)])
+    store.wait(p.exchange(answer=True))
+def counts():
+    store.state()
+    return store.request("counts")["counts"], len(os.listdir("/proc/self/fd"))
+for call in (region, freed, plan, dropped, used):
+    before = counts()
+    for n in range(1, 10000):
+        went = interrupted(call, n)
+        store.wait(store._exchanges.last)
+        if counts() != before:
+            print(call.__name__, "line", n, before, counts())
+        if not went:
+            break
+    print(call.__name__, n > 20)
+"""
+
+
+def test_ctrl_c_at_any_line_leaks_neither_memory_nor_descriptors(tmp_path: Path) -> None:
+    p = run(tmp_path, JOIN + INTERRUPTED)
+    calls = ("region", "freed", "plan", "dropped", "used")
+    assert p.out.splitlines() == [f"{call} True" for call in calls]
+
+
+def test_a_request_that_ctrl_c_left_does_not_share_its_memory(tmp_path: Path) -> None:
+    code = """
+import numpy as np
+from paragon import kv
+made = kv.KVStore(store)
+rows = kv.row_sparse_array((np.ones((2, 2), np.float32), [0, 1]), (4, 2))
+made.init("t", rows)
+made.push("t", rows)
+def interrupted(call):
+    os.kill(bridge.pid, signal.SIGSTOP)
+    def interrupt():
+        reading()
+        os.kill(os.getpid(), signal.SIGINT)
+    t = threading.Thread(target=interrupt)
+    t.start()
+    try:
+        call()
+    except KeyboardInterrupt:
+        print("interrupted")
+    t.join()
+two = kv.row_sparse_array((np.full((2, 2), 2, np.float32), [0, 1]), (4, 2))
+interrupted(lambda: made.push("t", two))
+# What the request that was left reads is not what another one writes.
+assert made._rows is None
+os.kill(bridge.pid, signal.SIGCONT)
+print(made.row_sparse_pull("t", row_ids=[0]).data.tolist())
+interrupted(lambda: store.broadcast("a text"))
+assert store._scratch is None
+os.kill(bridge.pid, signal.SIGCONT)
+print(store.broadcast("another"))
+"""
+    p = run(tmp_path, JOIN + code)
+    assert p.out.splitlines() == ["interrupted", "[[2.0, 2.0]]", "interrupted", "another"]
+
+
 def test_ctrl_c_twice_ends(tmp_path: Path) -> None:
     code = """
 def interrupt():

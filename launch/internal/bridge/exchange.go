@@ -135,7 +135,7 @@ func (x *exchange) push(ctx context.Context, p kvstore.Pusher, entries []kvstore
 // and exchange its keys again.
 func (s *session) finish(x *exchange, err error) {
 	moved := s.settle(x)
-	s.plans.unclaim(x)
+	s.plans.unclaim(s, x)
 	number, answer := x.packet.number, x.packet.flags&flagAnswer != 0
 	only := ""
 	if len(x.parts) == 1 {

@@ -36,6 +36,8 @@ type region struct {
 	// users counts plans, and requests and exchanges under way, that have slots of it. memory.mu
 	// guards it.
 	users int
+	// dropped says that it is freed with its last user.
+	dropped bool
 }
 
 // regionResult describes a region: where its slots begin, and the size of its file.
@@ -144,6 +146,8 @@ type memory struct {
 	mu      sync.Mutex
 	regions map[uint32]*region
 	last    uint32
+	// leaving counts regions that are freed with their last users.
+	leaving int
 	// taken is the bytes of all, of at most most.
 	taken, most uint64
 }
@@ -193,8 +197,8 @@ func (m *memory) add(lengths []int) (uint32, *region, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.regions) >= maxRegions {
-		return 0, nil, usage("bridge: memory: there are %d regions, which is the most; free one, or make fewer, larger ones", len(m.regions))
+	if n := len(m.regions) + m.leaving; n >= maxRegions {
+		return 0, nil, usage("bridge: memory: there are %d regions, which is the most; free one, or make fewer, larger ones", n)
 	}
 	if m.taken+total > most {
 		return 0, nil, usage("bridge: memory: got %d bytes in %d slots with %d bytes taken before, and the machine has %d", total, len(lengths), m.taken, most)
@@ -216,23 +220,33 @@ func (m *memory) add(lengths []int) (uint32, *region, error) {
 func freeRegion(_ context.Context, s *session, args json.RawMessage) (any, error) {
 	var a struct {
 		Region uint32 `json:"region"`
+		// Later says that Python has no use for the region, if it is still there: what is
+		// under way keeps it.
+		Later bool `json:"later"`
 	}
 	if err := arguments(args, &a); err != nil {
 		return nil, err
 	}
-	return nil, s.memory.free(a.Region)
+	return nil, s.memory.free(a.Region, a.Later)
 }
 
-// free forgets a region that nothing uses. Its memory is collected.
-func (m *memory) free(number uint32) error {
+// free forgets a region that nothing uses, or with later once nothing does. Its memory is collected.
+func (m *memory) free(number uint32, later bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.regions[number]
 	switch {
+	case r == nil && later:
+		return nil
 	case r == nil:
 		return usage("bridge: free: there is no region %d", number)
 	case number == 0:
 		return usage("bridge: free: region 0 has the completion words, and stays")
+	case r.users > 0 && later:
+		delete(m.regions, number)
+		r.dropped = true
+		m.leaving++
+		return nil
 	case r.users > 0:
 		return usage("bridge: free: region %d has %d users: plans, and requests and exchanges under way; drop the plans, and wait for the others", number, r.users)
 	}
@@ -260,5 +274,8 @@ func (m *memory) slot(number uint32, slot int) ([]float32, *region, error) {
 func (m *memory) giveBack(r *region) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r.users--
+	if r.users--; r.users == 0 && r.dropped {
+		m.leaving--
+		m.taken -= r.size()
+	}
 }

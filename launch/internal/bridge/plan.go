@@ -26,6 +26,8 @@ type plan struct {
 	counts []*keyCount
 	// users counts exchanges under way. plans.mu guards it.
 	users int
+	// dropped says that it goes with its last exchange.
+	dropped bool
 }
 
 // A planPart is what the bridge knows of an entry besides.
@@ -107,6 +109,9 @@ func extendPlan(_ context.Context, s *session, args json.RawMessage) (any, error
 func dropPlan(_ context.Context, s *session, args json.RawMessage) (any, error) {
 	var a struct {
 		Plan uint32 `json:"plan"`
+		// Later says that Python has no use for the plan, if it is still there: exchanges under
+		// way keep it.
+		Later bool `json:"later"`
 	}
 	if err := arguments(args, &a); err != nil {
 		return nil, err
@@ -115,8 +120,14 @@ func dropPlan(_ context.Context, s *session, args json.RawMessage) (any, error) 
 	defer s.plans.mu.Unlock()
 	p := s.plans.plans[a.Plan]
 	switch {
+	case p == nil && a.Later:
+		return nil, nil
 	case p == nil:
 		return nil, usage("bridge: drop_plan: there is no plan %d", a.Plan)
+	case p.users > 0 && a.Later:
+		delete(s.plans.plans, a.Plan)
+		p.dropped = true
+		return nil, nil
 	case p.users > 0:
 		return nil, usage("bridge: drop_plan: plan %d has exchanges under way, %d of them; wait for these", a.Plan, p.users)
 	}
@@ -238,15 +249,17 @@ func (l *plans) claim(x *exchange) error {
 	return nil
 }
 
-// unclaim ends what claim began.
-func (l *plans) unclaim(x *exchange) {
+// unclaim ends what claim began. A plan that was dropped goes with its last exchange.
+func (l *plans) unclaim(s *session, x *exchange) {
 	if x.plan == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.release(x.parts)
-	x.plan.users--
+	if x.plan.users--; x.plan.users == 0 && x.plan.dropped {
+		l.forget(s, x.plan)
+	}
 	x.plan = nil
 }
 

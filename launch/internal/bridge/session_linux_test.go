@@ -54,6 +54,53 @@ func TestMemoryIsFreedOnceNothingUsesIt(t *testing.T) {
 	}
 }
 
+// What Python has no use for goes once what is under way has ended, and does no harm twice.
+func TestMemoryThatPythonLeavesGoesWithItsLastUser(t *testing.T) {
+	all := pair(t, nil)
+	var regions, plans [2]uint32
+	both(all, func(p *python, rank int) { regions[rank], plans[rank] = p.plan(10) })
+	p, other := all[0], all[1]
+	fill(p.slot(regions[0], 0), 1)
+	fill(other.slot(regions[1], 0), 3)
+	number := p.exchange(flagAnswer, plans[0], 0, 1, 1)
+	p.mustAsk("state", nil, nil) // the exchange has begun
+	counts := func() string {
+		m, l := &p.session.memory, &p.session.plans
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return fmt.Sprint(len(m.regions), m.leaving, m.taken > 0, len(l.plans), l.planned)
+	}
+	for range 2 {
+		p.mustAsk("free", map[string]any{"region": regions[0], "later": true}, nil)
+		p.mustAsk("drop_plan", map[string]any{"plan": plans[0], "later": true}, nil)
+	}
+	if e := p.ask("extend", map[string]any{"plan": plans[0], "entries": []any{}}, nil); e == nil || !strings.Contains(e.Text, "no plan") {
+		t.Errorf("extend of a plan that Python has left: got %+v, want no plan", e)
+	}
+	if got := counts(); got != "1 1 true 0 1" {
+		t.Errorf("with an exchange under way: got %s, want the region on its way and an entry", got)
+	}
+	other.wait(other.exchange(flagAnswer, plans[1], 0, 1, 1))
+	if a := p.wait(number); a.state != stateDone || p.slot(regions[0], 1)[0] != 2 {
+		t.Errorf("got %+v and the value %v, want 2", a, p.slot(regions[0], 1)[0])
+	}
+	p.mustAsk("state", nil, nil)
+	if got := counts(); got != "1 0 false 0 0" {
+		t.Errorf("after the exchange: got %s, want nothing but region 0", got)
+	}
+	var made struct{ Plan uint32 }
+	region := p.memory(10)
+	entries := []map[string]any{{"key": "key0", "region": region, "grad": 0, "out": 0}}
+	p.mustAsk("plan", map[string]any{"entries": entries}, &made)
+	p.mustAsk("drop_plan", map[string]any{"plan": made.Plan, "later": true}, nil)
+	p.mustAsk("free", map[string]any{"region": region, "later": true}, nil)
+	if got := counts(); got != "1 0 false 0 0" {
+		t.Errorf("with nothing under way: got %s, want nothing but region 0", got)
+	}
+}
+
 // The bound of all regions holds also where whole pages are more than was asked for.
 func TestMemoryIsBounded(t *testing.T) {
 	m := &memory{most: 1<<20 + 4}
@@ -64,7 +111,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if _, _, err := m.add([]int{5}); !errors.Is(err, errUsage) {
 		t.Errorf("more than the bound: got error %v, want one of class Usage", err)
 	}
-	if err := m.free(number); err != nil {
+	if err := m.free(number, false); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := m.add([]int{5}); err != nil {

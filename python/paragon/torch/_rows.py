@@ -135,14 +135,15 @@ class RowsExchange:
         self._request("push_rows", n + 1, weight=weight, examples=examples)
 
     def _request(self, op: str, n: int, **fields: object) -> None:
-        assert self._buffer is not None
-        region = self._buffer.id
-        self._store.request(op, key=self.key, region=region, ids=0, n=n, values=1, **fields)
+        # A request that Ctrl-C has left goes on with its region: it is not used again.
+        region, self._buffer = self._buffer, None
+        assert region is not None
+        self._store.request(op, key=self.key, region=region.id, ids=0, n=n, values=1, **fields)
+        self._buffer = region
 
     def _room_for(self, rows: int) -> Region:
         if self._buffer is None or rows > self._room:
-            if self._buffer is not None:
-                self._buffer.free()
+            self._buffer = None
             self._room = max(256, 1 << (rows - 1).bit_length())
             self._buffer = self._store.memory([2 * self._room, self._room * self._width])
         return self._buffer
