@@ -72,8 +72,8 @@ class RowsExchange:
     # ------------------------------------------------------------------ a step
 
     def exchange(self, weight: float, examples: int = 0) -> None:
-        """Pushes this worker's rows, which count for so many examples, and leaves the mean over all workers in .grad: coalesced, with
-        the rows that some worker used, or None if there are none."""
+        """Pushes this worker's rows, which count for so many examples, and leaves the mean over all
+        workers in .grad: coalesced, with the rows that some worker used, or None without any."""
         p = self.parameter
         rows, values = self._own(p.grad, weight)
         union = self._union(rows)
