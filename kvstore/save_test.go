@@ -257,3 +257,31 @@ func TestErrorsShowTheBeginningOfALongKey(t *testing.T) {
 		t.Errorf("got %v, want an error with the beginning of the key", err)
 	}
 }
+
+// A file whose velocities do not hold the learning rate is not for an optimizer whose velocities
+// do, and the other way round.
+func TestLoadRefusesVelocitiesOfAnotherKind(t *testing.T) {
+	ctx, file := t.Context(), filepath.Join(t.TempDir(), "x.safetensors")
+	of := func(velocity string) kvstore.Store {
+		kv := local(t, "", 1)
+		err := kv.SetOptimizer(ctx, optim.Config{Name: "sgd", LearningRate: 0.5, Momentum: 0.9, Velocity: velocity})
+		if err := errors.Join(err, kv.Init(ctx, "w", []float32{1})); err != nil {
+			t.Fatal(err)
+		}
+		return kv
+	}
+	for _, saved := range []string{"", optim.Gradients} {
+		if err := of(saved).Save(ctx, file); err != nil {
+			t.Fatal(err)
+		}
+		for _, velocity := range []string{"", optim.Gradients} {
+			err := of(velocity).Load(ctx, file)
+			switch {
+			case velocity == saved && err != nil:
+				t.Errorf("of %q into %q: %v", saved, velocity, err)
+			case velocity != saved && (!errors.Is(err, kvstore.ErrConflict) || !strings.Contains(err.Error(), "Velocity")):
+				t.Errorf("of %q into %q: got error %v, want %v that names Velocity", saved, velocity, err, kvstore.ErrConflict)
+			}
+		}
+	}
+}

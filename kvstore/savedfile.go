@@ -41,6 +41,9 @@ func checkFile(file *checkpoint.File, keys *keyTable, now *optim.Config) ([]save
 		}
 		c.slots = o.SlotNames()
 	}
+	if err := sameVelocity(cfg, now); err != nil {
+		return nil, nil, err
+	}
 	found := map[string]*savedKey{}
 	for i := range saved {
 		x := &saved[i]
@@ -69,6 +72,16 @@ func checkFile(file *checkpoint.File, keys *keyTable, now *optim.Config) ([]save
 		}
 	}
 	return saved, cfg, nil
+}
+
+// sameVelocity refuses a file whose velocities are of another kind than this worker's optimizer
+// would take them for.
+func sameVelocity(saved, now *optim.Config) error {
+	if saved == nil || now == nil || saved.Momentum == 0 || now.Momentum == 0 || saved.Velocity == now.Velocity {
+		return nil
+	}
+	return fmt.Errorf("%s in the metadata: %w: the file has velocities of Velocity %q, and this worker's optimizer wants those of %q: "+
+		"set it to what the file has (paragon.torch's servers have \"gradients\")", metaOptimizer, ErrConflict, saved.Velocity, now.Velocity)
 }
 
 // readMetadata reads what a file says of its keys and its optimizer.

@@ -24,6 +24,12 @@ type Config struct {
 	// Sutskever et al. 2013 and MXNet: m ← μm − ηg, w ← w + m.
 	Momentum float64 `json:"momentum,omitempty"`
 
+	// Velocity says what the velocity of Momentum is of. Empty: of steps, it
+	// holds the learning rate. "gradients" is PyTorch's: m ← μm − g,
+	// w ← w + ηm, so that a new rate acts on all of the next step; a rate of 0
+	// leaves m alone.
+	Velocity string `json:"velocity,omitempty"`
+
 	// WeightDecay is λ. adamw and lamb subtract it from the weight apart from
 	// the gradient (decoupled, Loshchilov and Hutter 2019, scaled by the
 	// learning rate as in PyTorch); in ftrl it is the paper's λ₂; all others
@@ -105,6 +111,10 @@ const (
 	Sum  = "sum"
 	Mean = "mean"
 )
+
+// Gradients is the value of Config.Velocity for a velocity without the
+// learning rate.
+const Gradients = "gradients"
 
 // WithDefaults returns the config with every zero field that has a default
 // replaced by it.

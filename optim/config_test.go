@@ -27,6 +27,8 @@ func TestValidateNamesTheFieldTheValueAndTheRule(t *testing.T) {
 		{with(func(c *optim.Config) { c.Beta2 = 1 }), "Beta2: got 1, want at least 0 and below 1"},
 		{with(func(c *optim.Config) { c.Momentum = 0.9 }), "adam: Momentum: got 0.9, want 0: adam does not use it"},
 		{with(func(c *optim.Config) { c.Centered = true }), "Centered: got true"},
+		{optim.Config{Name: "nag", Momentum: 0.9, Velocity: "weights"}, `Velocity: got "weights", want "" or "gradients"`},
+		{optim.Config{Name: "nag", Velocity: optim.Gradients}, `Velocity: got "gradients", want "" without Momentum`},
 		{with(func(c *optim.Config) { c.Rescale = math.Inf(-1) }), "Rescale: got -Inf"},
 		{with(func(c *optim.Config) { c.Reduction = "max" }), `Reduction: got "max", want "sum" or "mean"`},
 		{with(func(c *optim.Config) { c.Schedule.Kind = "step" }), `Schedule.Kind: got "step", want empty (constant) or one of factor`},
@@ -51,7 +53,7 @@ func TestValidateNamesTheFieldTheValueAndTheRule(t *testing.T) {
 // full is a config with every kind of field set.
 func full() optim.Config {
 	return optim.Config{
-		Name: "sgd", LearningRate: 0.1, Momentum: 0.9, WeightDecay: 5e-4, ClipGradient: 2, ClipNorm: 3, Rescale: 0.5,
+		Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Velocity: optim.Gradients, WeightDecay: 5e-4, ClipGradient: 2, ClipNorm: 3, Rescale: 0.5,
 		Reduction:           optim.Mean,
 		Schedule:            optim.Schedule{Kind: "cosine", Steps: 100, Warmup: 10, Final: 1e-4},
 		Changes:             []optim.Change{{Step: 3, LearningRate: 0}, {Step: 4, LearningRate: 0.2}},

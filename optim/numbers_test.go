@@ -64,6 +64,29 @@ func TestMomentumHoldsTheLearningRate(t *testing.T) {
 	}
 }
 
+// With a velocity of gradients the second step is half of what gradients add up to, 2·0.5 + 2: the
+// rate acts on all of it, as in PyTorch.
+func TestAVelocityOfGradientsDoesNotHoldTheLearningRate(t *testing.T) {
+	for _, name := range []string{"sgd", "nag"} {
+		o := newOptimizer(t, optim.Config{Name: name, LearningRate: 1, Momentum: 0.5, Velocity: optim.Gradients})
+		value, state := []float32{0}, o.NewState(1)
+		wants := map[string][]float32{"sgd": {-2, -3.5}, "nag": {-3, -4.75}}[name]
+		for i, want := range wants {
+			factors := optim.Factors{LearningRate: 1 - 0.5*float64(i), WeightDecay: 1}
+			p := o.At(uint64(i), 1, factors)
+			if err := p.Update(value, []float32{2}, state); err != nil {
+				t.Fatal(err)
+			}
+			if value[0] != want || p.LearningRate() != factors.LearningRate {
+				t.Errorf("%s, step %d: got %v at rate %v, want %v at %v", name, i, value[0], p.LearningRate(), want, factors.LearningRate)
+			}
+		}
+		if m := state.Slot("momentum")[0]; m != -3 {
+			t.Errorf("%s: got the velocity %v, want -3", name, m)
+		}
+	}
+}
+
 // Rate 0.1 with a key's factor of 0.5, then rate 0.1 plain.
 func TestFactorsMultiplyTheRate(t *testing.T) {
 	o := newOptimizer(t, optim.Config{Name: "sgd", LearningRate: 0.1})

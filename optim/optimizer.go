@@ -78,6 +78,10 @@ func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Fac
 		trust:        1,
 		trustKnown:   o.cfg.Name != "lars" && o.cfg.Name != "lamb",
 	}
+	if o.cfg.Velocity == Gradients {
+		// A velocity does not hold the factor.
+		p.learningRate, p.factor = 1, p.learningRate
+	}
 	if o.cfg.ClipGradient > 0 {
 		p.clip = float32(o.cfg.ClipGradient)
 	}

@@ -80,6 +80,10 @@ func (c *Config) checkChoices(r rule) (field string, got any, want string) {
 	switch {
 	case c.Centered && !r.uses("Centered"):
 		return "Centered", true, "false: " + c.Name + " does not use it"
+	case c.Velocity != "" && c.Velocity != Gradients:
+		return "Velocity", fmt.Sprintf("%q", c.Velocity), `"" or "gradients"`
+	case c.Velocity != "" && c.Momentum == 0:
+		return "Velocity", fmt.Sprintf("%q", c.Velocity), `"" without Momentum`
 	case math.IsNaN(c.Rescale) || math.IsInf(c.Rescale, 0):
 		return "Rescale", c.Rescale, "a finite number"
 	case c.Reduction != "" && c.Reduction != Sum && c.Reduction != Mean:
