@@ -48,6 +48,7 @@ CONFIGS = [
         {
             "name": "nag",
             "momentum": 0.9,
+            "velocity": "gradients",
             "learning_rate": 1.0,
             "reduction": "mean",
             "weight_decay": 0.01,
@@ -93,6 +94,7 @@ CONFIGS = [
             "rho": 0.99,
             "epsilon": 1e-08,
             "momentum": 0.5,
+            "velocity": "gradients",
             "centered": True,
             "learning_rate": 1.0,
             "reduction": "mean",

@@ -273,3 +273,77 @@ func (v *valuesJob) firstDifference(got, want []byte) string {
 	}
 	return "the values are the same"
 }
+
+// A job of Go's workers goes on from the file that Python's have saved in server mode: weights and
+// the optimizer's state, by names that agree. It gets the bits that Python's get that went on.
+func TestAGoWorkerGoesOnFromPythonsServers(t *testing.T) {
+	python := pythonWith(t, "numpy, torch")
+	for _, optimizer := range []optim.Config{
+		{Name: "sgd", LearningRate: 0.05, Momentum: 0.9, Velocity: optim.Gradients, WeightDecay: 0.01, Reduction: "mean"},
+		{Name: "adam", LearningRate: 0.02, Beta1: 0.8, Beta2: 0.9, Reduction: "mean"},
+	} {
+		t.Run(optimizer.Name, func(t *testing.T) {
+			const workers, saved = 2, 5
+			v := &valuesJob{Sizes: []int{100 * 60, 100, 7 * 100, 7}, Steps: 8}
+			v.draw(workers, 2)
+			folder := t.TempDir()
+			v.write(t, folder)
+			config := jobtest.Config{Workers: workers, Servers: 2, TCP: true, Secret: []byte("0123456789abcdef0123456789abcdef")}
+			runWorkers(t, jobtest.New(t, config), workers, python, "serverstate.py", func(rank int) []string {
+				return []string{folder, fmt.Sprint(rank), optimizer.Name}
+			})
+
+			stores := jobtest.New(t, config).Stores(t, "dist_sync")
+			got, errs := make([][]float32, workers), make([]error, workers)
+			var all sync.WaitGroup
+			for rank, kv := range stores {
+				all.Go(func() {
+					file := filepath.Join(folder, "store.safetensors")
+					got[rank], errs[rank] = goOn(t.Context(), kv, file, optimizer, v.gradients[rank][saved:])
+				})
+			}
+			all.Wait()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			for rank := range workers {
+				want, err := os.ReadFile(filepath.Join(folder, fmt.Sprint("python", rank)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Equal(bytesOf(got[rank]), want) {
+					t.Errorf("worker %d: the weights differ from those of Python's worker that went on", rank)
+				}
+			}
+		})
+	}
+}
+
+// goOn is a Go worker with the parameters of serverstate.py, which begins with its file.
+func goOn(ctx context.Context, kv kvstore.Store, file string, optimizer optim.Config, gradients [][]float32) ([]float32, error) {
+	if err := kv.SetOptimizer(ctx, optimizer); err != nil {
+		return nil, err
+	}
+	names, sizes := []string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, []int{100 * 60, 100, 7 * 100, 7}
+	for i, name := range names {
+		if err := kv.Init(ctx, name, make([]float32, sizes[i])); err != nil {
+			return nil, err
+		}
+	}
+	if err := kv.Load(ctx, file); err != nil {
+		return nil, err
+	}
+	var last []float32
+	for _, all := range gradients {
+		last = last[:0]
+		for i, name := range names {
+			x := slices.Clone(all[:sizes[i]])
+			all = all[sizes[i]:]
+			if err := kv.PushPull(ctx, name, [][]float32{x}, [][]float32{x}); err != nil {
+				return nil, err
+			}
+			last = append(last, x...)
+		}
+	}
+	return last, nil
+}

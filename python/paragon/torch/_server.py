@@ -41,7 +41,7 @@ class _Rule:
     def __init__(
         self,
         name: Callable[[Mapping[str, Any]], str],
-        numbers: Callable[[Mapping[str, Any]], Dict[str, float]],
+        numbers: Callable[[Mapping[str, Any]], Dict[str, Any]],
         refused: Mapping[str, Any],
         slots: Mapping[str, Tuple[str, float]],
     ) -> None:
@@ -53,9 +53,11 @@ class _Rule:
         self.slots = slots
 
 
-def _sgd(group: Mapping[str, Any]) -> Dict[str, float]:
-    # Without momentum torch ignores dampening; with one the first step would differ, too.
-    return {"momentum": float(group["momentum"])}
+def _momentum(group: Mapping[str, Any]) -> Dict[str, Any]:
+    if not group["momentum"]:
+        return {"momentum": 0.0}
+    # torch's velocity is of gradients: it does not hold the learning rate.
+    return {"momentum": float(group["momentum"]), "velocity": "gradients"}
 
 
 def _adam(group: Mapping[str, Any]) -> Dict[str, float]:
@@ -71,7 +73,7 @@ def _rmsprop(group: Mapping[str, Any]) -> Dict[str, Any]:
     return {
         "rho": _never_zero(group["alpha"]),
         "epsilon": _never_zero(group["eps"]),
-        "momentum": float(group["momentum"]),
+        **_momentum(group),
         "centered": bool(group["centered"]),
     }
 
@@ -84,12 +86,16 @@ def _adagrad(group: Mapping[str, Any]) -> Dict[str, float]:
 
 
 _MOMENTS = {"mean": ("exp_avg", 1.0), "variance": ("exp_avg_sq", 1.0)}
-# The servers' velocity is that of the weights, torch's that of the gradients.
+# The servers add the velocity to the weights, torch subtracts it.
 _VELOCITY = {"momentum": ("momentum_buffer", -1.0)}
 
 _RULES: Dict[type, _Rule] = {
     torch.optim.SGD: _Rule(
-        lambda g: "nag" if g["nesterov"] else "sgd", _sgd, {"dampening": 0}, _VELOCITY
+        # Without momentum torch ignores dampening; with one the first step would differ, too.
+        lambda g: "nag" if g["nesterov"] else "sgd",
+        _momentum,
+        {"dampening": 0},
+        _VELOCITY,
     ),
     torch.optim.Adam: _Rule(
         lambda g: "adamw" if g.get("decoupled_weight_decay") else "adam",
