@@ -169,7 +169,9 @@ func TestMistakesInShapesPanicWithTheNumbers(t *testing.T) {
 		build func(g *gorgonia.ExprGraph, x *gorgonia.Node)
 		want  string
 	}{
-		{"dimensions", func(_ *gorgonia.ExprGraph, x *gorgonia.Node) { nn.GroupNorm(nn.Flatten(x), "gn", nn.GroupNormConfig{Groups: 1}) }, `nn: GroupNorm "gn": x is (2, 48), want (N,C,H,W)`},
+		{"dimensions", func(_ *gorgonia.ExprGraph, x *gorgonia.Node) {
+			nn.GroupNorm(nn.Flatten(x), "gn", nn.GroupNormConfig{Groups: 1})
+		}, `nn: GroupNorm "gn": x is (2, 48), want (N,C,H,W)`},
 		{"kernel", func(_ *gorgonia.ExprGraph, x *gorgonia.Node) {
 			nn.Conv2D(x, "c", nn.Conv2DConfig{Filters: 2, Kernel: nn.Square(9)})
 		}, `kernel [9 9] does not fit into x (2, 3, 4, 4)`},

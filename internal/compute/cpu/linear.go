@@ -16,10 +16,13 @@ type products struct {
 	tile *f32.Tile
 
 	gemm *f32.Gemm
+
+	// alone has a Gemm for each thread, for products that are one thread's.
+	alone []*f32.Gemm
 }
 
 func (p *products) builders() builders {
-	return builders{plan.Linear: p.linear, plan.LinearGrad: p.linearGrad, plan.MatMul: p.matMul}
+	return builders{plan.Linear: p.linear, plan.LinearGrad: p.linearGrad, plan.MatMul: p.matMul, plan.BatchMatMul: p.batchMatMul}
 }
 
 // linearPlan plans a fully connected layer.

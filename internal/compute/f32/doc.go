@@ -45,6 +45,7 @@ package f32
 //go:generate avo -set stored -out ../stored_amd64.s -stubs ../stored_stubs_amd64.go
 //go:generate avo -set squares -out ../squares_amd64.s -stubs ../squares_stubs_amd64.go
 //go:generate avo -set stream -out ../stream_amd64.s -stubs ../stream_stubs_amd64.go
+//go:generate avo -set rownorm -out ../rownorm_amd64.s -stubs ../rownorm_stubs_amd64.go
 //go:generate -command neon env GOWORK=off go run -C gen ./neon
 //go:generate neon -set tile -out ../tile_arm64.s -stubs ../tile_stubs_arm64.go
 //go:generate neon -set vector -out ../vector_arm64.s -stubs ../vector_stubs_arm64.go
@@ -57,3 +58,4 @@ package f32
 //go:generate neon -set rows -out ../rows_arm64.s -stubs ../rows_stubs_arm64.go
 //go:generate neon -set winograd -out ../winograd_arm64.s -stubs ../winograd_stubs_arm64.go
 //go:generate neon -set stream -out ../stream_arm64.s -stubs ../stream_stubs_arm64.go
+//go:generate neon -set rownorm -out ../rownorm_arm64.s -stubs ../rownorm_stubs_arm64.go

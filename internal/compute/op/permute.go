@@ -40,6 +40,21 @@ func (o *Permute) InferShape(ds ...gorgonia.DimSizer) (tensor.Shape, error) {
 	return out, nil
 }
 
+// Moves reports whether numbers of a tensor of this shape move: axes of size 1 do not count.
+func (o *Permute) Moves(shape tensor.Shape) bool {
+	last := -1
+	for _, a := range o.Axes {
+		if shape[a] == 1 {
+			continue
+		}
+		if a < last {
+			return true
+		}
+		last = a
+	}
+	return false
+}
+
 func (o *Permute) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 	return run(o, 0, in, permute[float32], permute[float64])
 }

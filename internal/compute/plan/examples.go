@@ -232,6 +232,11 @@ func (s *examplesSearch) mixes(n *gorgonia.Node, children gorgonia.Nodes) bool {
 	if o, ok := n.Op().(*op.Softmax); ok {
 		return o.Axis == 0
 	}
+	for i, c := range children {
+		if keeps, ok := shapeKeepsRows(n, i); ok && !keeps && s.depends(c) {
+			return true
+		}
+	}
 	text := fmt.Sprint(n.Op())
 	switch strings.TrimPrefix(fmt.Sprintf("%T", n.Op()), "*") {
 	case "gorgonia.sumOp", "gorgonia.maxOp":

@@ -35,6 +35,7 @@ func (p *Plan) fuse() {
 		return first.addRest(second)
 	})
 	p.fuseMask()
+	p.fuseRows()
 }
 
 // addRest makes what second adds to o's result an argument of o, if it lies in the same layout.

@@ -110,6 +110,10 @@ func rowKind(o gorgonia.Op) (Kind, bool) {
 		return CachedAttention, true
 	case *op.Rotary:
 		return Rotary, true
+	case *op.Slice:
+		return Slice, true
+	case *op.SumTo:
+		return SumTo, true
 	}
 	return 0, false
 }
@@ -186,6 +190,9 @@ func (l *lowering) lower() error {
 		return l.emit(ClassTokenGrad, RowMajor, []tensor.Shape{{1, 1, l.in[0].Shape[2]}})
 	case *op.LinearCrossEntropyGrad:
 		return l.emit(LinearCrossEntropyGrad, RowMajor, []tensor.Shape{l.in[1].Shape})
+	}
+	if done, err := l.rows(); done {
+		return err
 	}
 	return l.foreign()
 }

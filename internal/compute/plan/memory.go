@@ -108,12 +108,10 @@ func (p *Plan) allocations() []*allocation {
 				continue
 			}
 			last := max(i, lastUse[v])
-			if k == 0 {
-				if r := overwritten(o, i, v, byValue, lastUse); r != nil {
-					r.values, r.last = append(r.values, v), last
-					byValue[v] = r
-					continue
-				}
+			if r := overwritten(o, i, k, byValue, lastUse); r != nil {
+				r.values, r.last = append(r.values, v), last
+				byValue[v] = r
+				continue
 			}
 			r := &allocation{size: roundUp(v.Size()), first: i, last: last, values: []*Value{v}}
 			allocations = append(allocations, r)
@@ -126,19 +124,19 @@ func (p *Plan) allocations() []*allocation {
 	return allocations
 }
 
-// overwritten is the room of an argument of o that its result v may be written over.
-func overwritten(o *Op, i int, v *Value, byValue map[*Value]*allocation, lastUse map[*Value]int) *allocation {
-	allowed := o.mayWriteOver()
-	for _, k := range allowed {
-		if k >= len(o.In) || o.In[k] == nil {
+// overwritten is the room of an argument of o, op i, that its result k may be written over.
+func overwritten(o *Op, i, k int, byValue map[*Value]*allocation, lastUse map[*Value]int) *allocation {
+	allowed := o.mayWriteOver(k)
+	for _, a := range allowed {
+		if a >= len(o.In) || o.In[a] == nil {
 			continue
 		}
-		arg := o.In[k].Root()
+		arg := o.In[a].Root()
 		if readOtherwise(o, arg, allowed) {
 			continue
 		}
 		r := byValue[arg]
-		if r == nil || lastUse[arg] != i || r.last != i || arg.Size() != v.Size() {
+		if r == nil || lastUse[arg] != i || r.last != i || arg.Size() != o.Out[k].Size() {
 			continue
 		}
 		return r

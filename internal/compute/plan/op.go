@@ -101,6 +101,27 @@ const (
 
 	Rotary // x, or x and first positions → y
 
+	// BatchMatMul is MatMul for each index of the axes before the last two.
+	BatchMatMul
+
+	// RowNorm is x, w, [b], [add] → y, [mean], [rstd], [sum]. With add, x + add is normalised, and
+	// sum is that.
+	RowNorm
+
+	// RowNormGrad is x, w, [mean], rstd, dy, [add] → [dx], [dw], [db]. dx has add in it.
+	RowNormGrad
+
+	GroupNorm     // x, w, b → y, [mean], [rstd]
+	GroupNormGrad // x, w, mean, rstd, dy → [dx], [dw], [db]
+
+	// Join is pieces → y, whose axis Axis has piece i from At[i] on, and zeros where no piece is.
+	Join
+
+	Slice     // x → y
+	Permute   // x → y
+	Broadcast // a, b → y
+	SumTo     // x → y
+
 	numKinds
 )
 
@@ -156,6 +177,16 @@ var kindNames = [numKinds]string{
 	AttentionGrad:          "AttentionGrad",
 	CachedAttention:        "CachedAttention",
 	Rotary:                 "Rotary",
+	BatchMatMul:            "BatchMatMul",
+	RowNorm:                "RowNorm",
+	RowNormGrad:            "RowNormGrad",
+	GroupNorm:              "GroupNorm",
+	GroupNormGrad:          "GroupNormGrad",
+	Join:                   "Join",
+	Slice:                  "Slice",
+	Permute:                "Permute",
+	Broadcast:              "Broadcast",
+	SumTo:                  "SumTo",
 }
 
 func (k Kind) String() string {
@@ -183,8 +214,12 @@ type Op struct {
 	// are.
 	Frozen bool
 
-	// TransA and TransB are those of MatMul.
+	// TransA and TransB are those of MatMul and BatchMatMul.
 	TransA, TransB bool
+
+	// Axis and At are those of Join.
+	Axis int
+	At   []int
 
 	// Apart keeps the result out of its arguments' memory; set by an executor whose kernel
 	// cannot write over them, before Place.
@@ -224,15 +259,27 @@ func (o *Op) String() string {
 	return b.String()
 }
 
-// mayWriteOver lists the arguments in whose memory result 0 may be written, best first. The kernels
+// mayWriteOver lists the arguments in whose memory result k may be written, best first. The kernels
 // of these kinds read element i of such an argument before they write element i, and later never
 // again.
-func (o *Op) mayWriteOver() []int {
-	if o.Apart {
+func (o *Op) mayWriteOver(k int) []int {
+	switch {
+	case o.Apart:
+		return nil
+	case o.Kind == RowNorm:
+		// A row is read before it is written.
+		switch {
+		case len(o.In) > 3 && (k == 0 || k == 3):
+			return []int{0, 3}
+		case k == 0:
+			return []int{0}
+		}
+		return nil
+	case k != 0:
 		return nil
 	}
 	switch o.Kind {
-	case Add:
+	case Add, Broadcast:
 		return []int{0, 1}
 	case ReLU, BiasAdd, Dropout, Softmax, Activation, Rotary, Positions:
 		return []int{0}
@@ -250,6 +297,12 @@ func (o *Op) mayWriteOver() []int {
 		return []int{4}
 	case ConvBackwardData:
 		return []int{2}
+	case RowNormGrad:
+		return []int{4, 5, 0}
+	case GroupNorm:
+		return []int{0}
+	case GroupNormGrad:
+		return []int{4, 0}
 	}
 	return nil
 }

@@ -174,9 +174,16 @@ func scales(s isa) {
 
 // reduceTo combines four accumulators into the return value, lanes by halves.
 func (s isa) reduceTo(acc []reg.VecVirtual, op func(a, b, d Op)) {
-	op(acc[2], acc[0], acc[0])
-	op(acc[3], acc[1], acc[1])
-	op(acc[1], acc[0], acc[0])
+	Store(s.reduce(acc, op), ReturnIndex(0))
+}
+
+// reduce combines two or four accumulators into one number, lanes by halves.
+func (s isa) reduce(acc []reg.VecVirtual, op func(a, b, d Op)) reg.Register {
+	for n := len(acc) / 2; n > 0; n /= 2 {
+		for i := range n {
+			op(acc[n+i], acc[i], acc[i])
+		}
+	}
 	y, x, t := acc[0].AsY(), acc[0].AsX(), YMM()
 	if s.lanes == 16 {
 		VEXTRACTF64X4(Imm(1), acc[0], t)
@@ -189,7 +196,7 @@ func (s isa) reduceTo(acc []reg.VecVirtual, op func(a, b, d Op)) {
 	op(tx, x, x)
 	VPERMILPS(Imm(0xb1), x, tx)
 	op(tx, x, x)
-	Store(x, ReturnIndex(0))
+	return x
 }
 
 // sums writes reductions to one number: Σ x, Σ x·y and the maximum. Each of unroll registers sums
