@@ -594,6 +594,58 @@ def test_sparse_gradients_stay_sparse():
     assert torch.equal(got[0], got[1])
 
 
+def test_the_optimizers_state_that_rank_0_has_read_goes_to_all():
+    x, y = batch()
+
+    def trained(model, opt, steps):
+        for _ in range(steps):
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            opt.step()
+
+    def body(store):
+        model = mlp()
+        opt = torch.optim.AdamW(model.parameters(), 1e-3)
+        if store.rank == 0:
+            before = mlp()
+            old = torch.optim.AdamW(before.parameters(), 1e-3)
+            trained(before, old, 3)
+            old.param_groups[0]["lr"] = 5e-4
+            model.load_state_dict(before.state_dict())
+            opt.load_state_dict(old.state_dict())
+        pt.attach(model, opt, store)
+        assert opt.param_groups[0]["lr"] == 5e-4
+        assert len(opt.state) == len(list(model.parameters()))
+        first = [opt.state[p]["exp_avg"].clone() for p in model.parameters()]
+        trained(model, opt, 2)
+        steps = {int(opt.state[p]["step"]) for p in model.parameters()}
+        return first, steps, [p.detach().clone() for p in model.parameters()]
+
+    a, b = run(2, body)
+    assert a[1] == b[1] == {5} and any(t.abs().max() > 0 for t in a[0])
+    for ours, theirs in zip(a[0] + a[2], b[0] + b[2]):
+        assert torch.equal(ours, theirs)
+
+
+def test_an_optimizers_state_that_rank_0_lacks_or_that_differs_is_refused():
+    def body(store):
+        model = mlp()
+        rate = 0.2 if both and store.rank == 1 else 0.1
+        opt = torch.optim.SGD(model.parameters(), rate, momentum=0.5)
+        if store.rank == 1 or both:
+            model(torch.ones(1, next(model.parameters()).shape[1])).sum().backward()
+            opt.step()
+        pt.attach(model, opt, store)
+
+    # With state on both workers the options are compared.
+    for both, text in (
+        (False, r"Worker 1: optimizer 0: SGD.state of 0.bias: .*. Worker 0: nothing further"),
+        (True, r"\['lr'\]: 0.2. Worker 0: .*: 0.1"),
+    ):
+        with pytest.raises(ConflictError, match=text):
+            run(2, body)
+
+
 def test_rows_count_the_examples_of_their_batch():
     def body(store):
         model = embedding_net()

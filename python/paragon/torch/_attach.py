@@ -61,7 +61,8 @@ def attach(
     """Makes a model's training distributed. Every worker calls it, with the same model and
     optimizer; another one is ConflictError, which names the first difference and both workers.
 
-    Parameters and buffers become rank 0's. From then on each ``.grad`` is the mean over all
+    Parameters and buffers become rank 0's, and so does the state of an optimizer of which rank 0
+    has some, with its options: a checkpoint need be read by rank 0 alone. From then on each ``.grad`` is the mean over all
     workers when ``backward()`` returns, so that clipping, GradScaler, schedulers and the optimizer
     do what they do in one process. The optimizer stays the caller's own object.
 
@@ -226,7 +227,8 @@ class Attached(Policy):
     def _build(self, compression: Union[str, Mapping[str, Any], None]) -> None:
         store, sparse = self.store, _layout.sparse_parameters(self.model)
         lines = _layout.describe(self.model, self.optimizers, sparse, self.mode)
-        _layout.agree(store, self.prefix, lines)
+        local = self.mode == "local"
+        with_state = _layout.agree(store, self.prefix, lines, shares=local)
         trained = [(n, p) for n, p in self.parameters if p.requires_grad and p.numel() > 0]
         config = {"type": compression} if isinstance(compression, str) else dict(compression or {})
         if config:
@@ -243,6 +245,8 @@ class Attached(Policy):
         others = [(n, p) for n, p in self.parameters if not p.requires_grad]
         others += [(n, b) for n, b in self.model.named_buffers() if b.dtype not in _layout.FLOATS]
         take_first(store, self.prefix, others)
+        if local and not store.joining and store.num_workers > 1:
+            self._take_state(with_state)
         self._members = list(self._places())
         self._group_sizes = self._sizes()
         self._register()
@@ -263,6 +267,16 @@ class Attached(Policy):
             "average" if kind == "none" else "dense",
             kind in _NO_INFINITY,
         )
+
+    def _take_state(self, with_state: Sequence[str]) -> None:
+        """Gives each worker the state and options of rank 0's optimizers that have any, such as
+        those that rank 0 alone has read from a checkpoint."""
+        from ._collectives import of
+        from ._compat.functions import broadcast_optimizer_state
+
+        for i, o in enumerate(self.optimizers):
+            if _layout.title_of(i, o) in with_state:
+                broadcast_optimizer_state(of(self.store), o, 0)
 
     def _places(self) -> Iterator[_Member]:
         seen = set()

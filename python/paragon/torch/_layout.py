@@ -129,6 +129,11 @@ def check_groups(optimizers: Sequence[Any], names: Dict[int, str]) -> None:
             )
 
 
+def title_of(number: int, optimizer: Any) -> str:
+    """What an optimizer is called among those of a model."""
+    return f"optimizer {number}: {type(optimizer).__name__}"
+
+
 def describe(
     model: torch.nn.Module, optimizers: Sequence[Any], sparse: Dict[int, str], mode: str
 ) -> List[str]:
@@ -142,7 +147,7 @@ def describe(
         lines.append(f"parameter {name}: {_form(p)}, {kind}")
     lines += [f"buffer {name}: {_form(b)}" for name, b in model.named_buffers()]
     for o, optimizer in enumerate(optimizers):
-        title = f"optimizer {o}: {type(optimizer).__name__}"
+        title = title_of(o, optimizer)
         lines.append(title)
         for g, group in enumerate(optimizer.param_groups):
             for key in sorted(group):
@@ -155,8 +160,24 @@ def describe(
         entries = sorted(
             {f"{names.get(id(p), '?')}: {sorted(s)}" for p, s in optimizer.state.items() if s}
         )
-        lines += [f"{title}.state of {entry}" for entry in entries]
+        lines += [f"{title}{_STATE}{entry}" for entry in entries]
     return lines
+
+
+# In a line of describe, what is between an optimizer and a parameter of which it has state.
+_STATE = ".state of "
+
+
+def with_state(lines: Sequence[str]) -> List[str]:
+    """The optimizers that have state, by these lines: "optimizer 0: Adam"."""
+    told = [n for n in lines if n.startswith("optimizer ") and _STATE in n]
+    return sorted({n.partition(_STATE)[0] for n in told})
+
+
+def _comparable(lines: Sequence[str], left: Sequence[str], given: Sequence[str]) -> List[str]:
+    """The lines without the state of some optimizers, and without the options of others."""
+    starts = [o + _STATE for o in left] + [o + ".param_groups[" for o in given]
+    return [n for n in lines if not n.startswith(tuple(starts))]
 
 
 def _form(t: torch.Tensor) -> str:
@@ -173,15 +194,22 @@ def first_difference(ours: Sequence[str], theirs: Sequence[str]) -> Optional[Tup
     return None
 
 
-def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
+def agree(store: Store, prefix: str, lines: Sequence[str], shares: bool = False) -> List[str]:
     """Raises ConflictError unless this worker's lines are rank 0's. The text names the first
     difference and both workers, and all workers raise the same; a worker that joins a running job
-    compares with what the job has, and raises alone."""
+    compares with what the job has, and raises alone.
+
+    Returns the optimizers that have state on rank 0. If it ``shares`` them they may have none
+    here, and then other options."""
     # A job that begins with one worker tells those who join later.
     if store.alone:
-        return
+        return []
     theirs = first_text(store, prefix, "\n".join(lines)).split("\n")
+    left = with_state(theirs)
+    given = [o for o in left if o not in with_state(lines)]
     found = first_difference(lines, theirs)
+    if shares:
+        found = first_difference(*(_comparable(n, left, given) for n in (lines, theirs)))
     text = ""
     if found is not None:
         text = (
@@ -192,6 +220,7 @@ def agree(store: Store, prefix: str, lines: Sequence[str]) -> None:
         text = _lowest_text(store, prefix, text)
     if text:
         raise ConflictError(text)
+    return left
 
 
 def first_text(store: Store, prefix: str, text: str) -> str:
