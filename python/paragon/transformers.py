@@ -194,9 +194,11 @@ def distribute(
         store: by default the one of this process.
         elastic: examples are handed out by paragon.torch.ElasticSampler: each is used exactly once
             an epoch while workers join, leave and are killed. It needs
-            ``gradient_accumulation_steps=1``, and trains for whole epochs. Without it the workers
-            stay those of the start, and the last examples of an epoch are repeated so that all
-            have as many.
+            ``gradient_accumulation_steps=1``, and trains for whole epochs, or for ``max_steps``
+            steps of all workers together, which may end within an epoch: so its last examples are
+            not used. The schedule of the learning rate has as many steps as the job would make with
+            the workers that it begins with. Without it the workers stay those of the start, and the
+            last examples of an epoch are repeated so that all have as many.
     """
     store = store or init()
     _check(trainer, store, elastic)
@@ -266,7 +268,8 @@ def _loader(callback: Callback, made: DataLoader) -> Any:
         if callback.sampler is None:
             callback.sampler = ElasticSampler(dataset, args.train_batch_size, seed, store=store)
         inner = DataLoader(dataset, batch_sampler=callback.sampler, **options)
-        return _ElasticLoader(callback.sampler, inner, _epochs(args))
+        kind = _EndlessLoader if args.max_steps > 0 else _ElasticLoader
+        return kind(callback.sampler, inner, _epochs(args))
     callback.sampler = DistributedSampler(dataset, store.num_workers, store.rank, seed=seed)
     drop_last = args.dataloader_drop_last
     batches = _Batches(callback.sampler, args.train_batch_size, drop_last)
@@ -294,19 +297,16 @@ class _FixedLoader(DataLoader):
         self.batch_sampler.set_epoch(epoch)
 
 
-class _ElasticLoader:
-    """What the Trainer takes its batches from: an epoch of ElasticSampler for each of its own."""
+class _EndlessLoader:
+    """What the Trainer takes its batches from: an epoch of ElasticSampler for each of its own.
+
+    With max_steps it must have no length: the Trainer would compute the number of epochs from that,
+    and how many steps an epoch has changes with the number of workers."""
 
     def __init__(self, sampler: ElasticSampler, loader: DataLoader, epochs: int) -> None:
         self.dataset = loader.dataset
         self._sampler, self._loader = sampler, loader
         self._epochs = sampler.epochs(epochs)
-        # The Trainer takes at most as many batches of an epoch as it had been told at the start.
-        # One worker alone has the most, and each change of workers may cut one more short.
-        self._most = -(-len(loader.dataset) // loader.batch_sampler._batch) + 1024
-
-    def __len__(self) -> int:
-        return self._most
 
     def __iter__(self) -> Iterator[Any]:
         for _ in self._epochs:
@@ -317,3 +317,12 @@ class _ElasticLoader:
             # A worker that joined behind the last step of an epoch has no batch of it.
             if began:
                 return
+
+
+class _ElasticLoader(_EndlessLoader):
+    """An _EndlessLoader with a length, which the Trainer asks for to train for whole epochs."""
+
+    def __len__(self) -> int:
+        # The Trainer takes at most as many batches of an epoch as it had been told at the start.
+        # One worker alone has the most, and each change of workers may cut one more short.
+        return -(-len(self.dataset) // self._loader.batch_sampler._batch) + 1024

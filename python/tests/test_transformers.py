@@ -186,6 +186,30 @@ ELASTIC = (
 )
 
 
+STEPS = (
+    COMMON
+    + """
+    store = pt.init()
+    t = trainer(
+        model(0), Data(80), "out", per_device_train_batch_size=8, max_steps=23,
+        save_strategy="no",
+    )
+    paragon.transformers.distribute(t, store, elastic=True)
+    t.train()
+    rate = t.lr_scheduler.get_last_lr()[0]
+    sampler = t.callback_handler.callbacks[-1].sampler
+    print(f"ended after {t.state.global_step} in epoch {sampler.epoch}, rate {rate:.4f}")
+"""
+)
+
+
+def test_max_steps_are_steps_of_all_workers(tmp_path: Path) -> None:
+    flags = ["-n", "2", "-s", "1", "--elastic-training-enabled"]
+    done = run(tmp_path, STEPS, launch=REAL, before=[REAL, *flags, "--"])
+    # An epoch of two workers has 5 steps.
+    assert done.out.count("ended after 23 in epoch 4, rate 0.0000") == 2, done.out
+
+
 def test_workers_join_a_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOADERS", "1")
     script = tmp_path / "train.py"
