@@ -117,11 +117,13 @@ _made: Optional["KVStore"] = None
 class RowSparseArray:
     """Some rows of a table: row i of ``data`` is row ``indices[i]`` of an array of ``shape``.
 
-    ``data`` is (n, …) with the table's row shape, ``indices`` is (n,). Rows that are not named are
-    zero. Indices need not be sorted or unique; in a gradient repeated rows add up."""
+    The first number of ``shape`` is None for a table with an open vocabulary
+    (:meth:`KVStore.init_table`), in which any int64 may name a row. ``data`` is (n, …) with the
+    table's row shape, ``indices`` is (n,). Rows that are not named are zero. Indices need not be
+    sorted or unique; in a gradient repeated rows add up."""
 
     def __init__(self, data: Any, indices: Any, shape: Sequence[int]) -> None:
-        self.shape: Tuple[int, ...] = tuple(int(n) for n in shape)
+        self.shape: Tuple[Any, ...] = tuple(None if n is None else int(n) for n in shape)
         self.data: np.ndarray = np.asarray(data)
         self.indices: np.ndarray = np.asarray(indices).astype(np.int64, copy=False).reshape(-1)
         if len(self.shape) < 2:
@@ -131,7 +133,9 @@ class RowSparseArray:
                 f"paragon: row_sparse_array: {len(self.indices)} indices of an array of shape "
                 f"{self.shape}, and data of shape {self.data.shape}"
             )
-        if len(self.indices) and not 0 <= self.indices.min() <= self.indices.max() < self.shape[0]:
+        if None in self.shape[1:]:
+            raise SizeError(f"paragon: row_sparse_array: shape {self.shape}: want rows of one size")
+        if not _in_table(self.indices, self.shape[0]):
             raise SizeError(
                 f"paragon: row_sparse_array: rows {self.indices.min()} to {self.indices.max()}, "
                 f"want 0 to {self.shape[0] - 1}"
@@ -139,9 +143,21 @@ class RowSparseArray:
 
     def asnumpy(self) -> np.ndarray:
         """Returns the whole array, with repeated rows added up."""
+        if self.shape[0] is None:
+            raise UnsupportedError(
+                f"paragon: row_sparse_array: shape {self.shape}: an open vocabulary has no whole "
+                "array; use data and indices"
+            )
         whole = np.zeros(self.shape, self.data.dtype)
         np.add.at(whole, self.indices, self.data)
         return whole
+
+
+def _in_table(indices: np.ndarray, rows: Optional[int]) -> bool:
+    """Whether all of these are rows of a table of so many; None: every number is one."""
+    if rows is None or not len(indices):
+        return True
+    return bool(0 <= indices.min() <= indices.max() < rows)
 
 
 def row_sparse_array(rows: Tuple[Any, Any], shape: Sequence[int]) -> RowSparseArray:
@@ -173,7 +189,7 @@ def _fits(d: _Dense, value: Any) -> bool:
 class _Rows:
     """A key of rows."""
 
-    def __init__(self, name: str, shape: Tuple[int, ...]) -> None:
+    def __init__(self, name: str, shape: Tuple[Any, ...]) -> None:
         self.name, self.shape = name, shape
         self.row_len = int(np.prod(shape[1:], dtype=np.int64))
 
@@ -277,6 +293,53 @@ class KVStore:
         self._init_dense(dense)
         for name, table in rows:
             self._init_rows(name, table)
+
+    def init_table(
+        self,
+        key: Key,
+        row_shape: Union[int, Sequence[int]],
+        rows: Optional[int] = None,
+        max_rows: Optional[int] = None,
+        initializer: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        """Makes a key of rows whose first values the servers make, as embeddings have. Every worker
+        calls it alike.
+
+        ``row_shape`` is that of a row: (16,), or 16. Without ``rows`` the vocabulary is open: any
+        int64 names a row, such as the hash of a word, and its first push makes it. A pull of a row
+        that was never pushed returns its first values, and makes none. ``max_rows`` is the most
+        rows of such a table, on all servers; a push beyond it is TableFullError. ``initializer`` is
+        {"name": "uniform", "low": -0.05, "high": 0.05, "seed": 1} or {"name": "normal", "mean": 0,
+        "deviation": 0.01, "seed": 1}; without it rows begin as zeros.
+
+        Arrays of an open vocabulary have None in the place of the number of rows::
+
+            store.init_table("words", 16, max_rows=1_000_000)
+            words = store.row_sparse_pull("words", row_ids=hashes)
+            store.push("words", kv.row_sparse_array((gradients, words.indices), (None, 16)))"""
+        (name,) = self._names(key)
+        if name in self._keys:
+            raise DuplicateInitError(
+                f"paragon: kv: init_table key {name}: initialised before", key=name
+            )
+        shape = (row_shape,) if isinstance(row_shape, (int, np.integer)) else row_shape
+        k = _Rows(name, (rows, *(int(n) for n in shape)))
+        sizes = [n for n in (*k.shape[1:], rows, max_rows) if n is not None]
+        if len(k.shape) < 2 or min(sizes) < 1 or rows is not None and max_rows is not None:
+            raise SizeError(
+                f"paragon: kv: init_table key {name}: row_shape {row_shape}, rows {rows}, max_rows "
+                f"{max_rows}: want numbers of 1 or more, not both rows and max_rows",
+                key=name,
+            )
+        self.store.request(
+            "table",
+            key=name,
+            row_len=k.row_len,
+            rows=rows or 0,
+            max_rows=max_rows or 0,
+            initializer=dict(initializer or {}),
+        )
+        self._keys[name] = k
 
     def push(self, key: Union[Key, Sequence[Key]], value: Any, priority: int = 0) -> None:
         """Adds this worker's gradients to the keys' open rounds, and returns at once.
@@ -710,7 +773,7 @@ class KVStore:
                 key=name,
             )
         ids = np.unique(np.asarray(row_ids).astype(np.int64).reshape(-1))
-        if len(ids) and not 0 <= ids[0] <= ids[-1] < k.shape[0]:
+        if not _in_table(ids, k.shape[0]):
             raise SizeError(
                 f"paragon: kv: row_sparse_pull key {name}: rows {ids[0]} to {ids[-1]}, want 0 to "
                 f"{k.shape[0] - 1}",

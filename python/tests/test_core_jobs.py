@@ -162,6 +162,56 @@ print("rows", out.ravel().tolist())
     assert lines(p, "rows") == [str([1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 6.0, 7.0])] * 2
 
 
+def test_tables_that_the_servers_make(tmp_path: Path) -> None:
+    code = """
+store = kv.create("dist_sync")
+two = {"name": "uniform", "low": 2, "high": 2}
+store.init_table("words", (2, 2), max_rows=8, initializer=two)
+store.init_table("users", 3, rows=10)
+store.set_optimizer("sgd", learning_rate=1)
+ids = np.array([-7, 1 << 62, -7])
+words = store.row_sparse_pull("words", row_ids=ids)
+assert words.shape == (None, 2, 2) and words.indices.tolist() == [-7, 1 << 62]
+assert (words.data == 2).all()
+store.push("words", kv.row_sparse_array((np.ones((3, 2, 2), F), ids), (None, 2, 2)))
+print("words", store.row_sparse_pull("words", row_ids=ids).data.ravel().tolist())
+store.push("users", kv.row_sparse_array((np.ones((1, 3), F), [9]), (10, 3)))
+out = np.ones((10, 3), F)
+store.row_sparse_pull("users", out=out, row_ids=[9, 0])
+print("users", out[:, 0].tolist())
+store.barrier()
+many = kv.row_sparse_array((np.ones((100, 2, 2), F), np.arange(100)), (None, 2, 2))
+def shown(kind, call):
+    try:
+        call()
+    except kind as e:
+        print("error", kind.__name__, e.key)
+shown(errors.SizeError, lambda: store.row_sparse_pull("users", row_ids=[10]))
+shown(errors.SizeError, lambda: store.push("users", many))
+shown(errors.SizeError, lambda: store.init_table("x", 0))
+shown(errors.SizeError, lambda: store.init_table("x", (3, -1)))
+shown(errors.SizeError, lambda: store.init_table("x", 3, rows=0))
+shown(errors.SizeError, lambda: store.init_table("x", 3, rows=5, max_rows=5))
+shown(errors.DuplicateInitError, lambda: store.init_table("words", 4))
+shown(errors.UnsupportedError, many.asnumpy)
+shown(errors.TableFullError, lambda: store.push("words", many))
+"""
+    p = job(tmp_path, KV + code, "-n", "2")
+    # Both workers' pushes are added, and of one worker those to the same row.
+    assert lines(p, "words") == [str([-2.0] * 4 + [0.0] * 4)] * 2
+    assert lines(p, "users") == [str([0.0] * 9 + [-2.0])] * 2
+    assert lines(p, "error") == sorted(
+        [
+            *["SizeError users"] * 2,
+            *["SizeError x"] * 4,
+            "DuplicateInitError words",
+            "UnsupportedError None",
+            "TableFullError words",
+        ]
+        * 2
+    )
+
+
 def test_an_exception_of_one_worker_is_named_on_the_others(tmp_path: Path) -> None:
     code = """
 store = kv.create("dist_sync")
