@@ -139,7 +139,7 @@ class Worker:
 
         try:
             self.train(batches, loader, model, optimizer, schedule, counters, state)
-        except pt.Removed:
+        except pt.RemovedExit:
             self.say(end=state(), removed=True)
             raise
         self.say(end=state())

@@ -88,7 +88,7 @@ def run_others(
                 for batch in sampler.batches():
                     if per_turn:
                         per_turn(store, batch)
-        except (elastic_fake.Killed, _sampler.Removed):
+        except (elastic_fake.Killed, _sampler.RemovedExit):
             pass
         except BaseException as err:
             errors.append(err)
@@ -285,14 +285,14 @@ def test_a_removed_worker_ends_with_exit_code_0():
     end = run_others(job, [other])
     sampler = _sampler.ElasticSampler(40, 4, store=mine)
     turns = 0
-    with pytest.raises(_sampler.Removed, match="asked to leave") as caught:
+    with pytest.raises(_sampler.RemovedExit, match="asked to leave") as caught:
         for _ in sampler.epochs(2):
             for _ in sampler.batches():
                 turns += 1
                 if turns == 2:
                     mine.leave("SIGTERM")
     assert turns == 2 and caught.value.code == 0 and sampler.removed
-    assert issubclass(_sampler.Removed, SystemExit)
+    assert issubclass(_sampler.RemovedExit, SystemExit)
     end()
     want_each_once(job)
 

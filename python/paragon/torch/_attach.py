@@ -48,7 +48,7 @@ def attached(store: Store) -> List["Attached"]:
 
 def attach(
     model: torch.nn.Module,
-    own: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer], None],
+    torch_optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer], None],
     store: Store,
     /,
     *,
@@ -62,14 +62,16 @@ def attach(
     optimizer; another one is ConflictError, which names the first difference and both workers.
 
     Parameters and buffers become rank 0's, and so does the state of an optimizer of which rank 0
-    has some, with its options: a checkpoint need be read by rank 0 alone. From then on each ``.grad`` is the mean over all
-    workers when ``backward()`` returns, so that clipping, GradScaler, schedulers and the optimizer
-    do what they do in one process. The optimizer stays the caller's own object.
+    has some, with its options: a checkpoint need be read by rank 0 alone. From then on each
+    ``.grad`` is the mean over all workers when ``backward()`` returns, so that clipping,
+    GradScaler, schedulers and the optimizer do what they do in one process. The optimizer stays the
+    caller's own object.
 
-    ``own`` is the caller's optimizer, or a list if several share the model's parameters. With
-    ``optimizer="local"`` it steps in each process. With "server" the servers do what it would, and
-    keep its state: torch's SGD, Adam, AdamW, Adagrad and RMSprop; what they cannot do is refused by
-    name, such as clipping, GradScaler and closures. ``.grad`` is this worker's own then.
+    ``torch_optimizer`` is the caller's optimizer, or a list if several share the model's
+    parameters. With ``optimizer="local"`` it steps in each process. With "server" the servers do
+    what it would, and keep its state: torch's SGD, Adam, AdamW, Adagrad and RMSprop; what they
+    cannot do is refused by name, such as clipping, GradScaler and closures. ``.grad`` is this
+    worker's own then.
 
     ``name`` begins the keys of this model; without one the first model has none, the second
     "model2/", and so on. ``state`` names objects with state_dict and load_state_dict that workers
@@ -90,7 +92,7 @@ def attach(
         from ._server import ServerAttached
 
         kind = ServerAttached
-    found = kind(model, own, store, name, state, compression, backward_passes_per_step)
+    found = kind(model, torch_optimizer, store, name, state, compression, backward_passes_per_step)
     register(found)
     return found
 

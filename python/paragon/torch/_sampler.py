@@ -23,7 +23,7 @@ from . import _attach, _collectives, _layout, _report, _share
 _AHEAD = 64
 
 
-class Removed(SystemExit):
+class RemovedExit(SystemExit):
     """This worker was asked to leave, and has. It ends the program in order, with exit code 0.
 
     It comes out of the loops over ``ElasticSampler.epochs`` and ``batches``, so that what follows
@@ -95,9 +95,9 @@ class ElasticSampler:
     count.
 
     When this worker is asked to leave (``launch ctl remove``, SIGTERM in an elastic job) the loops
-    end after a step with ``Removed``, which ends the program with exit code 0. Its steps count, and
-    its other examples go to the others. What follows the inner loop is run by all others, also by
-    one that joined behind the last step of the epoch, whose inner loop has no turn.
+    end after a step with ``RemovedExit``, which ends the program with exit code 0. Its steps count,
+    and its other examples go to the others. What follows the inner loop is run by all others, also
+    by one that joined behind the last step of the epoch, whose inner loop has no turn.
 
     Args:
         length: the number of examples, or the data set, of which ``len`` is taken.
@@ -249,7 +249,7 @@ class ElasticSampler:
 
     @property
     def removed(self) -> bool:
-        """Whether this worker was asked to leave, and has: for a program that catches Removed."""
+        """Whether this worker was asked to leave, and has: for programs that catch RemovedExit."""
         return self._has_left
 
     def state_dict(self) -> dict[str, Any]:
@@ -374,10 +374,10 @@ class ElasticSampler:
             attached.examples = turn.size if turn.kind == "step" else None
         return turn
 
-    def _removed(self, why: str) -> Removed:
+    def _removed(self, why: str) -> RemovedExit:
         self._has_left = True
         _process.say(f"{why}; the program ends, and the job goes on")
-        return Removed(why)
+        return RemovedExit(why)
 
     def _numbers(self, indices: numpy.ndarray, epoch: int) -> list[int]:
         if not self._with_epoch:
