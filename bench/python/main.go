@@ -12,6 +12,9 @@
 // says how much others took. A ratio is the median over the turns, with its 95 % interval by
 // resampling: above 1 Python is faster.
 //
+// What a killed worker costs takes minutes: bench/python/kills.py is a program of its own, beside
+// torchft.
+//
 // Values are checked: those of a round must be the ones that Go's workers get, bit for bit.
 package main
 
