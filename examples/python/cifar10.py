@@ -165,7 +165,7 @@ def main():
             loss.backward()
             optimizer.step()
             pt.report(loss=loss, learning_rate=optimizer.param_groups[0]["lr"])
-            counts[0] += float(loss) * batches.size
+            counts[0] += loss.item() * batches.size
             counts[1] += batches.size
             steps += 1
         seconds = time.perf_counter() - begin

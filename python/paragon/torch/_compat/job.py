@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from typing import Iterator, List, Optional, Tuple, Type
+from typing import Iterator, List, Optional, Type
 
 import paragon
 from paragon import ParagonError, Store
