@@ -115,8 +115,9 @@ type kernelSet struct {
 	dot    func(x, y []float32) float32
 	max    func(x []float32) float32
 
-	// sumTo is nil if there is none.
-	sumTo func(dsts, srcs [][]float32) int
+	// sumTo and meanTo are nil if there are none.
+	sumTo  func(dsts, srcs [][]float32) int
+	meanTo func(dsts, srcs [][]float32, by float32) int
 
 	relu     func(dst, x []float32)
 	reluGrad func(dx, dy, y []float32)

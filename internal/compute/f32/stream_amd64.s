@@ -52,6 +52,60 @@ store:
 	VZEROUPPER
 	RET
 
+// func meanToAVX512(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)
+// Requires: AVX, AVX512F, MMX+, SSE
+TEXT ·meanToAVX512(SB), NOSPLIT, $0-44
+	MOVQ         dsts+0(FP), AX
+	MOVQ         dstsBytes+8(FP), CX
+	MOVQ         srcs+16(FP), DX
+	MOVQ         srcsBytes+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVSS        by+40(FP), X0
+	VBROADCASTSS X0, Z0
+	XORQ         DI, DI
+
+loop:
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(DI*4), Z1
+	VMOVUPS 64(R9)(DI*4), Z2
+	VMOVUPS 128(R9)(DI*4), Z3
+	VMOVUPS 192(R9)(DI*4), Z4
+	MOVQ    $0x00000018, R8
+	JMP     more
+
+add:
+	MOVQ   (DX)(R8*1), R9
+	VADDPS (R9)(DI*4), Z1, Z1
+	VADDPS 64(R9)(DI*4), Z2, Z2
+	VADDPS 128(R9)(DI*4), Z3, Z3
+	VADDPS 192(R9)(DI*4), Z4, Z4
+	ADDQ   $0x18, R8
+
+more:
+	CMPQ   R8, BX
+	JLT    add
+	VDIVPS Z0, Z1, Z1
+	VDIVPS Z0, Z2, Z2
+	VDIVPS Z0, Z3, Z3
+	VDIVPS Z0, Z4, Z4
+	XORQ   R8, R8
+
+store:
+	MOVQ     (AX)(R8*1), R9
+	VMOVNTPS Z1, (R9)(DI*4)
+	VMOVNTPS Z2, 64(R9)(DI*4)
+	VMOVNTPS Z3, 128(R9)(DI*4)
+	VMOVNTPS Z4, 192(R9)(DI*4)
+	ADDQ     $0x18, R8
+	CMPQ     R8, CX
+	JLT      store
+	ADDQ     $0x40, DI
+	CMPQ     DI, SI
+	JLT      loop
+	SFENCE
+	VZEROUPPER
+	RET
+
 // func sumToAVX2(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)
 // Requires: AVX, MMX+
 TEXT ·sumToAVX2(SB), NOSPLIT, $0-40
@@ -90,6 +144,60 @@ store:
 	VMOVNTPS Y1, 32(R9)(DI*4)
 	VMOVNTPS Y2, 64(R9)(DI*4)
 	VMOVNTPS Y3, 96(R9)(DI*4)
+	ADDQ     $0x18, R8
+	CMPQ     R8, CX
+	JLT      store
+	ADDQ     $0x20, DI
+	CMPQ     DI, SI
+	JLT      loop
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func meanToAVX2(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)
+// Requires: AVX, AVX2, MMX+, SSE
+TEXT ·meanToAVX2(SB), NOSPLIT, $0-44
+	MOVQ         dsts+0(FP), AX
+	MOVQ         dstsBytes+8(FP), CX
+	MOVQ         srcs+16(FP), DX
+	MOVQ         srcsBytes+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVSS        by+40(FP), X0
+	VBROADCASTSS X0, Y0
+	XORQ         DI, DI
+
+loop:
+	MOVQ    (DX), R9
+	VMOVUPS (R9)(DI*4), Y1
+	VMOVUPS 32(R9)(DI*4), Y2
+	VMOVUPS 64(R9)(DI*4), Y3
+	VMOVUPS 96(R9)(DI*4), Y4
+	MOVQ    $0x00000018, R8
+	JMP     more
+
+add:
+	MOVQ   (DX)(R8*1), R9
+	VADDPS (R9)(DI*4), Y1, Y1
+	VADDPS 32(R9)(DI*4), Y2, Y2
+	VADDPS 64(R9)(DI*4), Y3, Y3
+	VADDPS 96(R9)(DI*4), Y4, Y4
+	ADDQ   $0x18, R8
+
+more:
+	CMPQ   R8, BX
+	JLT    add
+	VDIVPS Y0, Y1, Y1
+	VDIVPS Y0, Y2, Y2
+	VDIVPS Y0, Y3, Y3
+	VDIVPS Y0, Y4, Y4
+	XORQ   R8, R8
+
+store:
+	MOVQ     (AX)(R8*1), R9
+	VMOVNTPS Y1, (R9)(DI*4)
+	VMOVNTPS Y2, 32(R9)(DI*4)
+	VMOVNTPS Y3, 64(R9)(DI*4)
+	VMOVNTPS Y4, 96(R9)(DI*4)
 	ADDQ     $0x18, R8
 	CMPQ     R8, CX
 	JLT      store

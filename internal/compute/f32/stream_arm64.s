@@ -47,3 +47,53 @@ store:
 	SUBS $16, R4, R4
 	BNE loop
 	RET
+
+// func meanToNEON(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)
+TEXT ·meanToNEON(SB), NOSPLIT, $0-44
+	MOVD dsts+0(FP), R0
+	MOVD dstsBytes+8(FP), R1
+	MOVD srcs+16(FP), R2
+	MOVD srcsBytes+24(FP), R3
+	MOVD n+32(FP), R4
+	MOVWU by+40(FP), R8
+	WORD $0x4e040d04 // dup v4.4s, w8
+	ADD R0, R1, R1
+	ADD R2, R3, R3
+	MOVD $0, R5
+loop:
+	MOVD R2, R6
+	MOVD (R6), R7
+	ADD R5, R7, R7
+	WORD $0xad4004e0 // ldp q0, q1, [x7]
+	WORD $0xad410ce2 // ldp q2, q3, [x7, #32]
+	B more
+add:
+	MOVD (R6), R7
+	ADD R5, R7, R7
+	WORD $0xad4018e5 // ldp q5, q6, [x7]
+	WORD $0x4e25d400 // fadd v0.4s, v0.4s, v5.4s
+	WORD $0x4e26d421 // fadd v1.4s, v1.4s, v6.4s
+	WORD $0xad4118e5 // ldp q5, q6, [x7, #32]
+	WORD $0x4e25d442 // fadd v2.4s, v2.4s, v5.4s
+	WORD $0x4e26d463 // fadd v3.4s, v3.4s, v6.4s
+more:
+	ADD $24, R6, R6
+	CMP R3, R6
+	BLO add
+	WORD $0x6e24fc00 // fdiv v0.4s, v0.4s, v4.4s
+	WORD $0x6e24fc21 // fdiv v1.4s, v1.4s, v4.4s
+	WORD $0x6e24fc42 // fdiv v2.4s, v2.4s, v4.4s
+	WORD $0x6e24fc63 // fdiv v3.4s, v3.4s, v4.4s
+	MOVD R0, R6
+store:
+	MOVD (R6), R7
+	ADD R5, R7, R7
+	WORD $0xac0004e0 // stnp q0, q1, [x7]
+	WORD $0xac010ce2 // stnp q2, q3, [x7, #32]
+	ADD $24, R6, R6
+	CMP R1, R6
+	BLO store
+	ADD $64, R5, R5
+	SUBS $16, R4, R4
+	BNE loop
+	RET

@@ -9,7 +9,17 @@ package f32
 //go:noescape
 func sumToAVX512(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)
 
+// meanToAVX512 is MeanTo for n values, a multiple of four vectors. It is given the slices and how many bytes their headers take; dsts are aligned to vectors.
+//
+//go:noescape
+func meanToAVX512(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)
+
 // sumToAVX2 is SumTo for n values, a multiple of four vectors. It is given the slices and how many bytes their headers take; dsts are aligned to vectors.
 //
 //go:noescape
 func sumToAVX2(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)
+
+// meanToAVX2 is MeanTo for n values, a multiple of four vectors. It is given the slices and how many bytes their headers take; dsts are aligned to vectors.
+//
+//go:noescape
+func meanToAVX2(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)

@@ -8,3 +8,8 @@ package f32
 //
 //go:noescape
 func sumToNEON(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)
+
+// meanToNEON is MeanTo for n values, a multiple of four vectors. It is given the slices and how many bytes their headers take.
+//
+//go:noescape
+func meanToNEON(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)

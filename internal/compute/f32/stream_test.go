@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-func TestSumTo(t *testing.T) {
+func TestSumToAndMeanTo(t *testing.T) {
+	divisors := []float32{1, 2, 3, 192}
 	onPaths(t, func(t *testing.T) {
 		for _, n := range []int{0, 1, 31, 32, 64, 65, 300, 1024, 2500} {
 			for numSrcs := 1; numSrcs <= 5; numSrcs++ {
@@ -44,10 +45,15 @@ func TestSumTo(t *testing.T) {
 								srcs[numSrcs-1] = dsts[2]
 							}
 						}
-						SumTo(dsts, srcs)
+						if by := divisors[(n+numSrcs+numDsts+skip)%len(divisors)]; by == 1 {
+							SumTo(dsts, srcs)
+						} else {
+							MeanTo(dsts, srcs, by)
+							dividePortable(want, by, want)
+						}
 						for i, dst := range dsts {
 							if !slices.Equal(dst, want) {
-								t.Fatalf("%d sources of %d values, destination %d of %d at %d: got other sums than value by value", numSrcs, n, i, numDsts, skip)
+								t.Fatalf("%d sources of %d values, destination %d of %d at %d: got other values than value by value", numSrcs, n, i, numDsts, skip)
 							}
 							if slices.ContainsFunc(memory[i][:skip], notZero) || slices.ContainsFunc(memory[i][skip+n:], notZero) {
 								t.Fatalf("%d values: memory beside destination %d was written to", n, i)

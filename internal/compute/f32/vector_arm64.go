@@ -24,7 +24,7 @@ func assembled() kernelSet {
 	s.encode2Bit, s.addDecoded2Bit = encoder(4, encode2BitNEON, encode2BitPortable), decoder2Bit(addDecoded2BitNEON)
 	s.encode1Bit, s.addDecoded1Bit = encoder(8, encode1BitNEON, encode1BitPortable), decoder1Bit(addDecoded1BitNEON)
 	s.collect = collector(collectNEON)
-	s.sumTo = sumsTo(4, sumToNEON)
+	s.sumTo, s.meanTo = sumsTo(4, sumToNEON), meansTo(4, meanToNEON)
 	return s
 }
 

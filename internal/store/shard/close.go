@@ -81,6 +81,7 @@ func (s *Shard) aggregateReady() {
 			s.sum.addHost(&a)
 		}
 		a.last = r.aggregated+1 == len(r.slots)
+		a.closes = a.last && s.closes()
 		s.measure(&a, x.measure)
 		s.stopwatch.let(x)
 		s.sum.add(x, &a)
@@ -200,11 +201,7 @@ func (s *Shard) changeLent(round uint64) error {
 	defer t.lending.release()
 	outs := t.claimOuts(slots)
 	defer t.lending.releaseOuts(slots, round+1)
-	if s.cfg.Rule == wire.RuleAverage {
-		s.readers.replace(t.meanTo(outs))
-		return nil
-	}
-	if s.updater.opt == nil {
+	if s.cfg.Rule == wire.RuleAverage || s.updater.opt == nil {
 		s.readers.replace(t.addTo(outs))
 		return nil
 	}

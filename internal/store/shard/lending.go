@@ -25,9 +25,6 @@ type lending struct {
 	// the optimizer's state.
 	parts, outs [][]float32
 	part        optim.State
-	// from and cut are those of write.
-	from [1][]float32
-	cut  [][]float32
 }
 
 // partsWith returns a sum of n values, unless it is nil, and the claimed contributions, in the
@@ -54,15 +51,6 @@ func (l *lending) added(parts [][]float32, scratch []float32, from, to int) []fl
 	return total
 }
 
-// write writes x to all outs, from a value on, past the caches.
-func (l *lending) write(x []float32, from int) {
-	l.cut, l.from[0] = l.cut[:0], x
-	for _, out := range l.outs {
-		l.cut = append(l.cut, out[from:from+len(x)])
-	}
-	f32.SumTo(l.cut, l.from[:])
-}
-
 // release releases the contributions that were added.
 func (l *lending) release() {
 	for i := range l.claimed {
@@ -70,10 +58,9 @@ func (l *lending) release() {
 		x.loan.Release()
 		x.payload = payload{}
 	}
-	l.claimed, l.from[0] = nil, nil
+	l.claimed = nil
 	clear(l.parts)
 	clear(l.outs)
-	clear(l.cut)
 }
 
 // releaseOuts releases what claimOuts has claimed, with the value of so many rounds in it.

@@ -25,7 +25,9 @@ type sum struct {
 	lending *lending
 	// weight is the sum of the weights.
 	weight float64
-	fate   sumFate
+	// divided says that the sum is the mean of the round already.
+	divided bool
+	fate    sumFate
 }
 
 // A sumFate says what becomes of the value when the sum is applied.
@@ -76,8 +78,9 @@ func (h *hostSum) begun() bool { return h != nil && h.data != nil }
 type addition struct {
 	// anyOrder is wire.ModeAnyOrder, in which groups do not matter.
 	anyOrder bool
-	// last says that no other contribution is expected.
-	last bool
+	// last says that no other contribution is expected, and closes that the round closes at
+	// once, too.
+	last, closes bool
 	// over is by what measured gradients are divided before they are squared.
 	over f32.Precondition
 	// rows is the number of rows that a shard of rows has now.
@@ -139,6 +142,8 @@ func (t *sum) add(x *slot, a *addition) {
 	case measured:
 		own := t.norms.tally(x, a.over.Variance != nil)
 		t.addMeasured(into, t.norms.firstOf(grouped), &p, own, float64(x.weight), a)
+	case into.data != nil && a.closes && a.last && t.weight > 0 && t.cfg.Rule == wire.RuleAverage && p.codec == wire.CodecFloat32:
+		t.addDivided(&p)
 	case into.data != nil:
 		into.add(t.cfg.Pool, n, &p)
 	default:
@@ -209,8 +214,26 @@ func (t *sum) addMeasured(into *partialSum, first *deferredSquares, p *payload, 
 	n.take(first, optim.Squares{Before: squares.Before.Total(), Added: squares.Added.Total(), After: squares.After.Total()})
 }
 
-// divide makes the sum a mean.
-func (t *sum) divide() { f32.Divide(t.values(), float32(t.weight), t.values()) }
+// divide makes the sum a mean, unless it is one.
+func (t *sum) divide() {
+	if !t.divided && t.weight != 1 {
+		f32.Divide(t.values(), float32(t.weight), t.values())
+	}
+}
+
+// addDivided adds the last contribution, whose memory it releases, and makes the sum a mean while
+// it is in the cache.
+func (t *sum) addDivided(p *payload) {
+	total, values := t.values(), p.data.Float32s(t.cfg.values())
+	for from := 0; from < len(total); from += lentPart {
+		to := min(from+lentPart, len(total))
+		part := total[from:to]
+		f32.AddTo(part, values[from:to])
+		f32.Divide(part, float32(t.weight), part)
+	}
+	p.data.Release()
+	t.divided = true
+}
 
 // takeData takes the sum's memory away from it.
 func (t *sum) takeData() *Buffer {
@@ -267,7 +290,7 @@ func (t *sum) reset() {
 		t.host.data.Release()
 		*t.host = hostSum{}
 	}
-	t.weight, t.fate = 0, sumCounts
+	t.weight, t.divided, t.fate = 0, false, sumCounts
 	t.rows.reset()
 	if t.lending != nil {
 		t.lending.claimed = nil

@@ -1,6 +1,9 @@
 package shard
 
-import "github.com/paragon-train/paragon/internal/compute/f32"
+import (
+	"github.com/paragon-train/paragon/internal/compute/f32"
+	"github.com/paragon-train/paragon/internal/store/wire"
+)
 
 // toAdd returns the claimed contributions that are still to be added.
 func (t *sum) toAdd() []slot {
@@ -101,32 +104,20 @@ func (t *sum) place(slots []slot, value *Version, rounds uint64) {
 	clear(l.parts)
 }
 
-// meanTo sets new memory and all outs, claims of which the caller holds, to the mean of the claimed
-// contributions and the sum so far. A part of the sum is divided while it is in the cache.
-func (t *sum) meanTo(outs [][]float32) *Buffer {
-	l, n := t.lending, t.cfg.values()
-	value, scratch := t.cfg.Pool.Get(4*n), t.cfg.Pool.Get(4*min(lentPart, n))
-	defer scratch.Release()
-	l.outs = append(outs, value.Float32s(n))
-	parts := l.partsWith(t.data, n)
-	for from := 0; from < n; from += lentPart {
-		to := min(from+lentPart, n)
-		mean := scratch.Float32s(to - from)
-		f32.Divide(mean, float32(t.weight), l.added(parts, mean, from, to))
-		l.write(mean, from)
-	}
-	return value
-}
-
 // addTo adds up the claimed contributions, with the sum so far, in new memory and in all outs,
-// claims of which the caller holds. The new memory is written first: a worker may want its value
-// where its gradient is.
+// claims of which the caller holds; or makes their mean there if that is the rule. The new memory
+// is written first: a worker may want its value where its gradient is.
 func (t *sum) addTo(outs [][]float32) *Buffer {
 	l, n := t.lending, t.cfg.values()
 	value := t.cfg.Pool.Get(4 * n)
 	l.outs = append(outs, nil)
 	copy(l.outs[1:], l.outs)
 	l.outs[0] = value.Float32s(n)
-	f32.SumTo(l.outs, l.partsWith(t.data, n))
+	parts := l.partsWith(t.data, n)
+	if t.cfg.Rule == wire.RuleAverage {
+		f32.MeanTo(l.outs, parts, float32(t.weight))
+	} else {
+		f32.SumTo(l.outs, parts)
+	}
 	return value
 }
