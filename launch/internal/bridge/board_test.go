@@ -67,7 +67,7 @@ func TestTensorBoardGetsWhatIsReported(t *testing.T) {
 			got = append(got, fmt.Sprint(e.Step, " ", text.Text))
 		}
 		for _, s := range e.Scalars {
-			if s.Tag != "time/step" && s.Tag != "time/wait" && s.Tag != "time/examples_per_second" {
+			if s.Tag != "time/step" && s.Tag != "time/wait" && (s.Tag != "time/compute" || e.Step == 1) && s.Tag != "time/examples_per_second" {
 				got = append(got, fmt.Sprint(e.Step, " ", s.Tag, " ", s.Value))
 			}
 		}
@@ -75,7 +75,7 @@ func TestTensorBoardGetsWhatIsReported(t *testing.T) {
 	want := []string{
 		"0 The run begins: worker 0 of 1",
 		"1 train/loss 2.5", "1 train/examples 2", "1 train/batch 2", "1 train/epoch 0", "1 train/workers 1", "1 time/compute 0.5", "1 time/data 0", "1 time/save 0",
-		"2 train/examples 1", "2 train/batch 1", "2 train/epoch 0", "2 train/workers 1", "2 time/compute 0", "2 time/data 0", "2 time/save 0",
+		"2 train/examples 1", "2 train/batch 1", "2 train/epoch 0", "2 train/workers 1", "2 time/data 0", "2 time/save 0",
 		"2 test/accuracy 0.75", "2 test/f1 0.5",
 	}
 	if !slices.Equal(got, want) {

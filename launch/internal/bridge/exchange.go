@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/paragon-train/paragon/kvstore"
@@ -13,6 +14,8 @@ import (
 // An exchange is one under way. It is used again, so that the next one takes no memory.
 type exchange struct {
 	packet exchangePacket
+	// begun is when it came, if Python awaits its answer.
+	begun time.Time
 	// plan is the one that it has entries of; nil: none.
 	plan    *plan
 	entries []kvstore.Entry
@@ -54,6 +57,9 @@ func (s *session) startExchange(packet []byte) error {
 	}
 	x := s.takeExchange()
 	x.packet = p
+	if p.flags&flagAnswer != 0 {
+		x.begun = time.Now()
+	}
 	if full {
 		x.refused = fmt.Errorf("bridge: exchange %d: %w: %d are under way, which is the most; wait for one", p.number, errFull, maxExchanges)
 	} else if p.count > 0 {
@@ -137,6 +143,9 @@ func (s *session) finish(x *exchange, err error) {
 	moved := s.settle(x)
 	s.plans.unclaim(s, x)
 	number, answer := x.packet.number, x.packet.flags&flagAnswer != 0
+	if answer {
+		s.reports.waited(x.begun)
+	}
 	only := ""
 	if len(x.parts) == 1 {
 		only = x.parts[0].key.name

@@ -88,6 +88,7 @@ func join(ctx context.Context, s *session, args json.RawMessage) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.reports.trace.Store(traceOf(store))
 	words, err := s.memory.words()
 	if err != nil {
 		return nil, err

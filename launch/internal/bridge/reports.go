@@ -9,8 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -21,6 +23,10 @@ type reports struct {
 	// the turns took to be made since then.
 	begun    time.Time
 	agreeing time.Duration
+	// exchanging is how many nanoseconds of it the loop has waited for exchanges and requests.
+	exchanging atomic.Int64
+	// trace takes the spans of steps; nil: none does.
+	trace atomic.Pointer[trace.Recorder]
 	// told is what Python has said of the turn under way; nil: nothing.
 	told *stepArguments
 	// steps is how many the job has done, as far as was reported.
@@ -160,6 +166,10 @@ func (r *reports) beginSteps() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun, r.agreeing = time.Now(), 0
+	r.exchanging.Store(0)
+	if t := r.trace.Load(); t != nil {
+		t.BeginStep(t.Step())
+	}
 }
 
 // agreed adds the time that a turn took to be made.
@@ -198,9 +208,13 @@ func (r *reports) endTurn(store kvstore.Store, ended *kvstore.SamplerTurn, a *st
 // lap is a step that ends now, as Python describes it.
 func (r *reports) lap(a *stepArguments) kvstore.StepReport {
 	now := time.Now()
+	waited := a.Wait.duration()
+	if exchanging := time.Duration(r.exchanging.Swap(0)); a.Wait.value == nil {
+		waited = exchanging
+	}
 	told := kvstore.StepReport{
 		GlobalBatch: a.GlobalBatch, Total: a.Seconds.duration(),
-		Compute: a.Compute.duration(), Wait: a.Wait.duration() + r.agreeing, Data: a.Data.duration(), Save: a.Save.duration(),
+		Compute: a.Compute.duration(), Wait: waited + r.agreeing, Data: a.Data.duration(), Save: a.Save.duration(),
 		Loss: a.Loss.or(math.NaN()), NoLoss: a.Loss.value == nil, LearningRate: a.LearningRate.or(math.NaN()), GradientNorm: a.GradientNorm.or(math.NaN()),
 	}
 	if a.Epoch != nil {
@@ -212,6 +226,11 @@ func (r *reports) lap(a *stepArguments) kvstore.StepReport {
 	if told.Total == 0 && !r.begun.IsZero() {
 		told.Total = now.Sub(r.begun)
 	}
+	if a.Compute.value == nil {
+		// The rest is Python's own time.
+		told.Compute = max(0, told.Total-told.Wait-told.Data-told.Save)
+	}
+	r.spans(&told, now)
 	r.begun, r.agreeing = now, 0
 	return told
 }

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
 )
 
@@ -19,7 +21,10 @@ type reported struct {
 	others      []string
 }
 
-func (r *reported) ReportStep(s kvstore.StepReport)       { r.steps = append(r.steps, s) }
+func (r *reported) ReportStep(s kvstore.StepReport) {
+	r.steps = append(r.steps, s)
+	r.Store.ReportStep(s)
+}
 func (r *reported) ReportEvaluation(e kvstore.Evaluation) { r.evaluations = append(r.evaluations, e) }
 func (r *reported) ReportCheckpoint(took time.Duration) {
 	r.others = append(r.others, fmt.Sprint("checkpoint ", took))
@@ -76,8 +81,8 @@ func TestTheEndOfATurnReportsItsStep(t *testing.T) {
 		nan := math.NaN()
 		for i, want := range []kvstore.StepReport{
 			{Examples: 2, GlobalBatch: 2, Total: 3 * time.Second, Compute: 1500 * time.Millisecond, Wait: 250 * time.Millisecond, Loss: nan, LearningRate: 0.1, GradientNorm: nan},
-			{Examples: 2, GlobalBatch: 2, Total: 500 * time.Millisecond, Loss: 2.5, LearningRate: nan, GradientNorm: nan},
-			{Examples: 1, GlobalBatch: 1, Total: time.Minute, Loss: nan, NoLoss: true, LearningRate: nan, GradientNorm: nan},
+			{Examples: 2, GlobalBatch: 2, Total: 500 * time.Millisecond, Compute: 500 * time.Millisecond, Loss: 2.5, LearningRate: nan, GradientNorm: nan},
+			{Examples: 1, GlobalBatch: 1, Total: time.Minute, Compute: time.Minute, Loss: nan, NoLoss: true, LearningRate: nan, GradientNorm: nan},
 			// The minute at the end of the epoch is no part of a step.
 			{Epoch: 1, Examples: 2, GlobalBatch: 2, Loss: nan, NoLoss: true, LearningRate: nan, GradientNorm: nan},
 		} {
@@ -122,7 +127,7 @@ func TestReports(t *testing.T) {
 		if err := p.ask(t.Context(), "report", map[string]any{"checkpoint": map[string]any{"failed": true}}, nil); err != nil {
 			t.Fatal(err)
 		}
-		want := kvstore.StepReport{Epoch: 3, Examples: 8, GlobalBatch: 16, Total: 2 * time.Second, Data: 500 * time.Millisecond, Save: 125 * time.Millisecond, Loss: 1.5, LearningRate: math.NaN(), GradientNorm: math.Inf(1)}
+		want := kvstore.StepReport{Epoch: 3, Examples: 8, GlobalBatch: 16, Total: 2 * time.Second, Compute: 1375 * time.Millisecond, Data: 500 * time.Millisecond, Save: 125 * time.Millisecond, Loss: 1.5, LearningRate: math.NaN(), GradientNorm: math.Inf(1)}
 		if len(r.steps) != 2 || fmt.Sprint(r.steps[1]) != fmt.Sprint(want) || r.steps[0].Total != 0 {
 			t.Errorf("got steps %+v, want two, the second one %+v", r.steps, want)
 		}
@@ -136,6 +141,53 @@ func TestReports(t *testing.T) {
 			if err := p.ask(t.Context(), "report", bad, nil); !errors.Is(err, errUsage) {
 				t.Errorf("report %v: got error %v, want one of class Usage", bad, err)
 			}
+		}
+	})
+}
+
+// A trace has the parts of a step: what Python told, what the loop waited for, and the rest as
+// computing. So have the reports.
+func TestATraceHasThePartsOfAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, r := report1(t)
+		if err := r.Init(t.Context(), "w", make([]float32, 8)); err != nil {
+			t.Fatal(err)
+		}
+		recorder := traceOf(r.Store)
+		p.s.reports.trace.Store(recorder)
+		capture := recorder.Open(trace.Config{})
+		if err := p.ask(t.Context(), "sampler", map[string]any{"examples": 4, "batch": 2, "epochs": 1}, nil); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		for after := range 2 {
+			time.Sleep(3 * time.Second)
+			since := time.Now()
+			time.Sleep(time.Second)
+			p.s.reports.waited(since)
+			time.Sleep(time.Second)
+			told := map[string]any{"data": 2, "save": 1}
+			if err := p.ask(t.Context(), "turn", map[string]any{"after": after + 1, "step": told}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.steps[after]; got.Total != 5*time.Second || got.Wait != time.Second || got.Data != 2*time.Second || got.Compute != time.Second || got.Save != time.Second {
+				t.Errorf("step %d: got report %+v, want a second each of waiting, computing and saving after two for data", after, got)
+			}
+		}
+		var got []string
+		for _, x := range capture.Take().Spans {
+			if slices.Contains([]trace.Kind{trace.Push, trace.Pull}, x.Kind) || x.Kind.OfServer() {
+				// These are of the sampler's own key.
+				continue
+			}
+			got = append(got, fmt.Sprint(x.Step, " ", x.Kind, " ", time.Duration(x.Begin-recorder.At(begin)), " ", time.Duration(x.End-recorder.At(begin))))
+		}
+		want := []string{
+			"0 wait 3s 4s", "0 data 0s 2s", "0 compute 2s 4s", "0 save 4s 5s", "0 step 0s 5s",
+			"1 wait 8s 9s", "1 data 5s 7s", "1 compute 7s 9s", "1 save 9s 10s", "1 step 5s 10s",
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("got spans %q, want %q", got, want)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 const (
@@ -148,6 +149,9 @@ func (s *session) perform(ctx context.Context, q request, args json.RawMessage) 
 	op := s.operations[q.Op]
 	if op == nil {
 		return nil, usage("bridge: request %d: unknown op %q", q.ID, shorten(q.Op, 64))
+	}
+	if waits[q.Op] {
+		defer s.reports.waited(time.Now())
 	}
 	result, err := op(ctx, s, args)
 	if err != nil && errors.Is(context.Cause(ctx), errCancelled) {

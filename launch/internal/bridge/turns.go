@@ -8,6 +8,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/paragon-train/paragon/internal/observe/trace"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/sampler"
 )
@@ -231,6 +232,7 @@ func (t *turns) make(s *session, next func(ctx context.Context) (kvstore.Sampler
 			n.result, n.err = next(s.ctx)
 		}
 		s.reports.agreed(time.Since(begin))
+		s.reports.span(trace.Wait, begin, time.Now())
 		if !steps {
 			s.reports.beginSteps()
 		}
