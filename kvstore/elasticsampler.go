@@ -19,13 +19,19 @@ type SamplerConfig struct {
 	Batch int
 	// Epochs is the number of passes over the data set in all.
 	Epochs int
-	// First is the epoch to begin with, of a run that goes on from a checkpoint of the end of
-	// an epoch.
+	// First is the epoch to begin with, of a run that goes on from a checkpoint.
 	First int
+	// Cuts are those of that epoch in a run that goes on from the middle of it (ElasticSampler.Cuts),
+	// also with another number of workers: what they have used is not handed out again. Steps is
+	// the number of steps done before.
+	Cuts  []sampler.Cut
+	Steps uint64
 	// Seed is that of the order in which the examples are read.
 	Seed uint64
 	// Order is the order of the examples of an epoch; the default is sampler.Permutation.
 	Order sampler.Order
+	// Stops says that the program, which calls Next, knows of SamplerTurn.Stop.
+	Stops bool
 }
 
 // Validate names the first field that cannot be.
@@ -39,6 +45,9 @@ func (c *SamplerConfig) Validate() error {
 		return fmt.Errorf("kvstore: SamplerConfig.Epochs is %d, want at least 1", c.Epochs)
 	case c.First < 0 || c.First > c.Epochs:
 		return fmt.Errorf("kvstore: SamplerConfig.First is %d, want 0 to %d", c.First, c.Epochs)
+	}
+	if _, err := sampler.Divide(c.Examples, c.Cuts, 1, 0); err != nil {
+		return fmt.Errorf("kvstore: SamplerConfig.Cuts: %w", err)
 	}
 	return nil
 }
@@ -85,6 +94,8 @@ type ElasticSampler struct {
 	epoch       int
 	step, steps uint64
 	cuts        []sampler.Cut
+	// past are those of cuts that were made before this job, up to the first change; nil: none.
+	past []sampler.Cut
 
 	// A division is what is left of the epoch after the cuts, shared by the workers. own is
 	// this worker's share, used how many examples of it were used, and next goes over the rest;
@@ -104,6 +115,9 @@ type ElasticSampler struct {
 	batch  []int
 	pusher Pusher
 	weight int
+
+	// stopping is what Next has come to on the way to an early end of all workers.
+	stopping samplerStopping
 
 	// inEpochs and inBatches say that a turn of that loop is under way, and phase is what Next
 	// has come to.
@@ -132,6 +146,7 @@ type samplerJob interface {
 	AwaitPending(ctx context.Context) (uint64, error)
 	Arrive(ctx context.Context, a Arrival) error
 	Progress(steps, epoch uint64)
+	StopRequested() <-chan struct{}
 }
 
 // A samplerWeigher makes the Pushers of its steps.
@@ -153,7 +168,7 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 	}
 	// Sums with the batch do not overflow then.
 	cfg.Batch = min(cfg.Batch, cfg.Examples)
-	s := &ElasticSampler{job: store, weigher: store, cfg: cfg, epoch: cfg.First, batch: make([]int, cfg.Batch)}
+	s := &ElasticSampler{job: store, weigher: store, cfg: cfg, epoch: cfg.First, steps: cfg.Steps, cuts: cfg.Cuts, past: cfg.Cuts, batch: make([]int, cfg.Batch)}
 	switch kind := store.Type(); {
 	case kind == "dist_sync" || kind == "dist_device_sync":
 		var err error
@@ -171,7 +186,8 @@ func NewElasticSampler(ctx context.Context, store Store, cfg SamplerConfig) (*El
 	if s.roll != nil {
 		s.roll.Expect()
 		if d := store.Division(); d.Change > 0 {
-			s.epoch, s.step, s.steps, s.cuts = int(d.Epoch), d.Step, d.Steps, d.Cuts
+			s.epoch, s.step, s.steps, s.cuts, s.past = int(d.Epoch), d.Step, d.Steps, d.Cuts, nil
+			s.stopping.join(d.Stop)
 			if err := s.sameOrder(d); err != nil {
 				return nil, fmt.Errorf("kvstore: elastic sampler: %w", err)
 			}
@@ -297,8 +313,8 @@ func (s *ElasticSampler) finish(ctx context.Context) error {
 	s.steps++
 	s.job.Progress(s.steps, uint64(s.epoch))
 	change, err := false, ctx.Err()
-	if err == nil && s.roll != nil {
-		change, err = s.roll.Call(ctx)
+	if err == nil {
+		change, err = s.callRoll(ctx)
 	}
 	if err == nil && change {
 		err = s.change(ctx)
@@ -315,7 +331,7 @@ func (s *ElasticSampler) change(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = s.job.Arrive(ctx, Arrival{Change: number, Steps: s.steps, Epoch: uint64(s.epoch), Step: s.step, Used: uint64(s.used), Earlier: s.earlier, Order: s.own.Order().String()})
+	err = s.job.Arrive(ctx, Arrival{Change: number, Steps: s.steps, Epoch: uint64(s.epoch), Step: s.step, Used: uint64(s.used), Stop: s.stopping.agreed != NoStop, Earlier: s.earlier, Cuts: s.past, Order: s.own.Order().String()})
 	if err != nil {
 		return err
 	}
@@ -327,7 +343,7 @@ func (s *ElasticSampler) change(ctx context.Context) error {
 		return err
 	}
 	s.roll.Expect()
-	s.cuts, s.earlier = d.Cuts, nil
+	s.cuts, s.past, s.earlier = d.Cuts, nil, nil
 	if err := s.meet(ctx, true); err != nil {
 		return err
 	}
@@ -362,7 +378,7 @@ func (s *ElasticSampler) nextEpoch() {
 			}
 		}
 	}
-	s.epoch, s.step, s.cuts = s.epoch+1, 0, nil
+	s.epoch, s.step, s.cuts, s.past = s.epoch+1, 0, nil, nil
 	s.joined, s.survivor = false, 0
 	s.err = errors.Join(s.err, s.divide())
 }

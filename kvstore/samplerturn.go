@@ -38,6 +38,14 @@ type SamplerTurn struct {
 	// Joined, too.
 	Joined   bool
 	Survivor int
+
+	// Stop says that all workers stop here, behind Steps steps, and why: see ElasticSampler.AskStop.
+	// It comes only with SamplerConfig.Stops. The turn has no step. What resumes the run is written
+	// in it, where there is a place for it; Next then says whether that is complete, as Stopped,
+	// or has another turn with Stop, because a worker was lost meanwhile: then it is written anew.
+	Stop SamplerStop
+	// Stopped says that all workers have come here with what they wrote in the turn with Stop.
+	Stopped bool
 }
 
 // A samplerPhase says where a sampler is that is driven by Next.
@@ -52,6 +60,10 @@ const (
 	phaseStep
 	// phaseEpoch: all workers have come to the end of an epoch.
 	phaseEpoch
+	// phaseStop: all workers stop, and write what resumes the run.
+	phaseStop
+	// phaseStopped: they have.
+	phaseStopped
 )
 
 // Next ends the step under way and begins the next one. It is for a program that cannot be a loop
@@ -79,12 +91,19 @@ func (s *ElasticSampler) Next(ctx context.Context) (SamplerTurn, error) {
 		s.err = s.finish(ctx)
 	case s.phase == phaseEpoch:
 		s.nextEpoch()
+	case s.phase == phaseStop:
+		s.err = s.finishStop(ctx)
 	}
 	if s.err != nil {
 		return SamplerTurn{}, s.err
 	}
+	if s.phase == phaseStopped {
+		return s.turn(), nil
+	}
 	s.phase = phaseBetween
 	switch {
+	case s.stopping.agreed != NoStop:
+		s.phase = phaseStop
 	case s.epoch >= s.cfg.Epochs:
 	case s.step >= s.last:
 		s.phase = phaseEpoch
@@ -103,6 +122,9 @@ func (s *ElasticSampler) turn() SamplerTurn {
 	}
 	if s.phase == phaseStep {
 		t.Left, t.Size, t.GlobalBatch = int(s.last-s.step), len(s.batch), s.globalBatch()
+	}
+	if s.phase == phaseStop || s.phase == phaseStopped {
+		t.Stop, t.Stopped = s.stopping.agreed, s.phase == phaseStopped
 	}
 	return t
 }

@@ -34,12 +34,37 @@ type Store interface {
 // Key is the key that the workers push to.
 const Key = "paragon/present"
 
-// size is the length of the key's value: one lane for the pending change, the others for workers.
-// It is 1 KB, for which a round costs no more than for one value. More workers take a round for
-// each perRound of them.
+// The lanes of the key's value begin with those of flags, which any worker may raise; the others are
+// for workers.
+const (
+	// laneChange: there is a pending change.
+	laneChange = iota
+	// laneCheckpoint and laneEnd: all workers are to stop.
+	laneCheckpoint
+	laneEnd
+	flagLanes
+)
+
+// size is the length of the key's value. It is 1 KB, for which a round costs no more than for one
+// value. More workers take a round for each perRound of them.
 const (
 	size     = 256
-	perRound = size - 1
+	perRound = size - flagLanes
+)
+
+// flags are what a worker raises, or what any has raised.
+type flags [flagLanes]bool
+
+// A Stop says whether all workers stop after a step, and why.
+type Stop int
+
+const (
+	// NoStop: they go on.
+	NoStop Stop = iota
+	// StopEnd: a worker was told to end, and the job does not go on without it.
+	StopEnd
+	// StopCheckpoint: the job was asked to stop with a checkpoint. It comes before StopEnd.
+	StopCheckpoint
 )
 
 // A Roll belongs to one worker. One goroutine at a time may use it.
@@ -67,21 +92,42 @@ func (r *Roll) Expect() { r.expected = r.store.NumWorkers() }
 // same step. If not, all that are expected have done that step. Nothing else of the store may be
 // under way.
 func (r *Roll) Call(ctx context.Context) (change bool, err error) {
+	change, _, err = r.CallStop(ctx, NoStop)
+	return change, err
+}
+
+// CallStop is Call, which also tells whether all workers stop now, because wish says so on any of
+// them. All have done the step then. Where a change is to be made the wish is for the next call.
+func (r *Roll) CallStop(ctx context.Context, wish Stop) (change bool, stop Stop, err error) {
 	for {
-		present, change, err := r.round(ctx)
-		if err != nil || change || present >= r.expected {
-			return change, err
+		present, raised, err := r.round(ctx, wish)
+		if err != nil || raised[laneChange] {
+			return raised[laneChange], NoStop, err
+		}
+		if present >= r.expected {
+			return false, raised.stop(), nil
 		}
 		if err := r.store.AwaitMembers(ctx, present); err != nil {
-			return false, err
+			return false, NoStop, err
 		}
 		r.expected = present
 	}
 }
 
+// stop is what the flags say of a stop.
+func (f flags) stop() Stop {
+	switch {
+	case f[laneCheckpoint]:
+		return StopCheckpoint
+	case f[laneEnd]:
+		return StopEnd
+	}
+	return NoStop
+}
+
 // Barrier returns when all workers that live have come to it.
 func (r *Roll) Barrier(ctx context.Context) error {
-	_, _, err := r.round(ctx)
+	_, _, err := r.round(ctx, NoStop)
 	return err
 }
 
@@ -91,43 +137,49 @@ func (r *Roll) Barrier(ctx context.Context) error {
 // it was there before.
 func (r *Roll) Survivor(ctx context.Context, before bool) (lowest int, joined bool, err error) {
 	lowest = -1
-	joined, err = r.gather(ctx, !before, before, func(rank int) {
+	raised, err := r.gather(ctx, flags{laneChange: !before}, before, func(rank int) {
 		if lowest < 0 {
 			lowest = rank
 		}
 	})
-	return lowest, joined, err
+	return lowest, raised[laneChange], err
 }
 
-// round tells how many workers take part, and whether any of them has heard of a change.
-func (r *Roll) round(ctx context.Context) (present int, change bool, err error) {
-	change, err = r.gather(ctx, r.store.Pending() != 0, true, func(int) { present++ })
-	return present, change, err
+// round tells how many workers take part, whether any of them has heard of a change, and whether any
+// wishes to stop.
+func (r *Roll) round(ctx context.Context, wish Stop) (present int, raised flags, err error) {
+	own := flags{laneChange: r.store.Pending() != 0, laneCheckpoint: wish == StopCheckpoint, laneEnd: wish == StopEnd}
+	raised, err = r.gather(ctx, own, true, func(int) { present++ })
+	return present, raised, err
 }
 
-// gather makes one round: it tells whether any worker has raised its flag, and names the ranks that
-// have raised their hand, in rising order.
-func (r *Roll) gather(ctx context.Context, flag, hand bool, raised func(rank int)) (flagged bool, err error) {
+// gather makes one round: it tells which flags any worker has raised, and names the ranks that have
+// raised their hand, in rising order.
+func (r *Roll) gather(ctx context.Context, own flags, hand bool, present func(rank int)) (raised flags, err error) {
 	rank, workers := r.store.Rank(), r.store.NumWorkers()
 	for first := 0; first < workers; first += perRound {
 		clear(r.row)
-		if flag {
-			r.row[0] = 1
+		for lane, flag := range own {
+			if flag {
+				r.row[lane] = 1
+			}
 		}
 		if hand && first <= rank && rank < first+perRound {
-			r.row[1+rank-first] = 1
+			r.row[flagLanes+rank-first] = 1
 		}
 		row := [][]float32{r.row}
 		if err := r.store.PushPull(ctx, Key, row, row); err != nil {
-			return false, fmt.Errorf("find out which workers have reached the step: %w", err)
+			return raised, fmt.Errorf("find out which workers have reached the step: %w", err)
 		}
 		// The value is the mean of what was pushed: above 0 where anybody pushed 1.
-		flagged = flagged || r.row[0] > 0
-		for lane, v := range r.row[1:] {
+		for lane := range raised {
+			raised[lane] = raised[lane] || r.row[lane] > 0
+		}
+		for lane, v := range r.row[flagLanes:] {
 			if v > 0 {
-				raised(first + lane)
+				present(first + lane)
 			}
 		}
 	}
-	return flagged, nil
+	return raised, nil
 }
