@@ -161,6 +161,7 @@ func (set *settings) join(ctx context.Context, name string) (_ member, host *hos
 	if cfg.Logger == nil {
 		cfg.Logger = set.logger
 	}
+	cfg.PID = set.pid
 	if host, err = set.listenForHost(name, &cfg); err != nil {
 		return nil, nil, err
 	}

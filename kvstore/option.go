@@ -34,6 +34,8 @@ type settings struct {
 	// imports kvstore would link what a Config names, TLS among it.
 	job    any
 	getenv func(string) string
+	// pid is the number of the process that the job is told; 0: this one's.
+	pid int
 	// noteEvery is how often the log says whom a call waits for, and how long a server may hold
 	// a request before it must answer with the name of whom it waits for.
 	noteEvery time.Duration
@@ -163,6 +165,12 @@ func withMember(n member) Option {
 // launch --help lists them.
 func WithEnv(getenv func(string) string) Option {
 	return func(s *settings) { s.getenv = getenv }
+}
+
+// WithPID gives the job another process number for this worker than its own, where the process works
+// for another one that people know: `launch ctl status` and messages name it.
+func WithPID(pid int) Option {
+	return func(s *settings) { s.pid = pid }
 }
 
 // WithGuard makes the servers judge every contribution, shard by shard. Without it NaN and infinity

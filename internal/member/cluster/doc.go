@@ -104,6 +104,8 @@ type Config struct {
 	// Process is the number that launch gave this process, never used again in the job; 0: it
 	// was started by hand.
 	Process uint32
+	// PID is the process that people know this node by; 0: this one.
+	PID int
 	// Secret is the job's secret. It is empty only on loopback.
 	Secret []byte
 

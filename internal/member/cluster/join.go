@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -114,7 +115,7 @@ func waitingFor(m wire.Membership) string {
 func (n *Node) register(ctx context.Context) (*wire.Registered, error) {
 	m := &wire.Register{
 		Node: uint64(n.id), Role: uint8(n.cfg.Role), Rank: int32(n.cfg.Rank), Workers: uint32(n.cfg.NumWorkers), Servers: uint32(n.cfg.NumServers),
-		PID: uint32(os.Getpid()), Process: n.cfg.Process, Nonce: n.nonce, Joining: n.cfg.Joining, Job: n.cfg.Job, Host: n.cfg.Host, Addr: n.cfg.Addr,
+		PID: uint32(cmp.Or(n.cfg.PID, os.Getpid())), Process: n.cfg.Process, Nonce: n.nonce, Joining: n.cfg.Joining, Job: n.cfg.Job, Host: n.cfg.Host, Addr: n.cfg.Addr,
 	}
 	var reg wire.Registered
 	_, err := n.ask(ctx, 0, m, &reg, true)
