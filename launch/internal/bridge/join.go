@@ -60,7 +60,7 @@ func (a *joinArguments) check() error {
 
 // options are the options of the store.
 func (a *joinArguments) options(s *session) []kvstore.Option {
-	options := []kvstore.Option{kvstore.WithTimeout(time.Duration(a.TimeoutMS) * time.Millisecond), kvstore.WithLogger(s.storeLog()), kvstore.WithEnv(s.getenv), kvstore.WithNotesEvery(s.waitingEvery)}
+	options := []kvstore.Option{kvstore.WithTimeout(time.Duration(a.TimeoutMS) * time.Millisecond), kvstore.WithLogger(s.storeLog()), kvstore.WithEnv(s.getenv), kvstore.WithNotesEvery(s.waitingEvery), kvstore.WithPID(s.python)}
 	if a.HostSums != "" {
 		options = append(options, kvstore.WithHostSums(kvstore.HostSums(a.HostSums)))
 	}

@@ -44,6 +44,7 @@ var operations = map[string]operation{
 	"turn":    nextTurn,
 	"indices": findIndices,
 	"leave":   leave,
+	"stopped": stopped,
 	"report":  report,
 
 	"tensorboard": writeBoard,

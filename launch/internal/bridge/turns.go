@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"sync"
 	"time"
 	"unsafe"
@@ -36,8 +37,9 @@ type turns struct {
 	// mostCounted keys.
 	counted     map[string]*keyCount
 	mostCounted int
-	// needed is why this worker, which was told to end, cannot leave alone; nil: it was not
-	// told, or can.
+	// told says that this worker was told to end and cannot leave alone, so that all stop. Where
+	// Python knows of no stop needed is why, and the next turn fails.
+	told   bool
 	needed error
 }
 
@@ -47,7 +49,9 @@ type turn struct {
 	// made is closed when result and err are there.
 	made   chan struct{}
 	result kvstore.SamplerTurn
-	err    error
+	// cuts are those of a turn with Stop.
+	cuts []sampler.Cut
+	err  error
 }
 
 // isMade reports whether the turn was made.
@@ -68,11 +72,16 @@ type samplerArguments struct {
 	First    int    `json:"first"`
 	Seed     uint64 `json:"seed"`
 	Order    string `json:"order"`
+	// Cuts and Steps are of a run that goes on from a checkpoint.
+	Cuts  []sampler.Cut `json:"cuts"`
+	Steps uint64        `json:"steps"`
+	// Stops says that Python knows turns of kind turnStop.
+	Stops bool `json:"stops"`
 }
 
 // config is the sampler's configuration.
 func (a *samplerArguments) config() (cfg kvstore.SamplerConfig, err error) {
-	cfg = kvstore.SamplerConfig{Examples: a.Examples, Batch: a.Batch, Epochs: a.Epochs, First: a.First, Seed: a.Seed}
+	cfg = kvstore.SamplerConfig{Examples: a.Examples, Batch: a.Batch, Epochs: a.Epochs, First: a.First, Cuts: a.Cuts, Steps: a.Steps, Seed: a.Seed, Stops: a.Stops}
 	if a.Order != "" {
 		if cfg.Order, err = sampler.ParseOrder(a.Order); err != nil {
 			return cfg, usage("bridge: sampler: order: %w", err)
@@ -102,6 +111,9 @@ type turnResult struct {
 	GlobalBatch int    `json:"global_batch"`
 	Joined      bool   `json:"joined"`
 	Survivor    int    `json:"survivor"`
+	// Stop is why all workers stop, and Cuts what the run that goes on begins with.
+	Stop string        `json:"stop,omitempty"`
+	Cuts []sampler.Cut `json:"cuts,omitempty"`
 }
 
 // Kinds of turns.
@@ -110,15 +122,23 @@ const (
 	turnEpoch   = "epoch"
 	turnEnd     = "end"
 	turnRemoved = "removed"
+	// turnStop: all workers write a checkpoint, if they have a place for it, and end the turn.
+	turnStop = "stop"
+	// turnStopped: all have.
+	turnStopped = "stopped"
 )
 
+// stopReasons are the reasons of a stop as Python gets them.
+var stopReasons = map[kvstore.SamplerStop]string{kvstore.StopEnd: "end", kvstore.StopCheckpoint: "checkpoint"}
+
 // resultOf is a turn of a store for Python.
-func resultOf(store kvstore.Store, number uint64, t *kvstore.SamplerTurn, kind string) turnResult {
+func resultOf(store kvstore.Store, n *turn, kind string) turnResult {
+	t := &n.result
 	return turnResult{
-		Number: number, Kind: kind, Epoch: t.Epoch, Step: t.Step, Steps: t.Steps, Division: t.Division,
+		Number: n.number, Kind: kind, Epoch: t.Epoch, Step: t.Step, Steps: t.Steps, Division: t.Division,
 		Generation: store.Generation(), Rank: store.Rank(), Workers: store.NumWorkers(),
 		Size: t.Size, First: t.First, Share: t.Share, Left: t.Left, GlobalBatch: t.GlobalBatch,
-		Joined: t.Joined, Survivor: t.Survivor,
+		Joined: t.Joined, Survivor: t.Survivor, Stop: stopReasons[t.Stop], Cuts: n.cuts,
 	}
 }
 
@@ -149,7 +169,7 @@ func (t *turns) begin(s *session, store kvstore.Store, a *samplerArguments, cfg 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.begun != nil {
-		if *t.begun == *a && t.newest.number == 1 {
+		if reflect.DeepEqual(t.begun, a) && t.newest.number == 1 {
 			return t.newest, nil
 		}
 		return nil, &classError{kvstore.ErrDuplicateInit, errors.New("bridge: sampler: the store has a sampler already, want one in the life of a store")}
@@ -162,7 +182,9 @@ func (t *turns) begin(s *session, store kvstore.Store, a *samplerArguments, cfg 
 			return result, err
 		}
 		t.mu.Lock()
-		t.sampler, t.joined = made, joining
+		if t.sampler, t.joined = made, joining; t.told {
+			made.AskStop()
+		}
 		t.mu.Unlock()
 		return made.Next(ctx)
 	}), nil
@@ -205,7 +227,7 @@ func (t *turns) next(s *session, after *uint64, ended func(*kvstore.SamplerTurn)
 		return n, nil
 	case after != nil && (*after != n.number || !n.isMade()):
 		return nil, usage("bridge: turn: got the turn behind number %d, and the newest is %d; want the number of the last turn that Python was told", *after, n.number)
-	case !n.isMade() || n.err != nil || n.result.Over:
+	case !n.isMade() || n.err != nil || n.result.Over || n.result.Stopped:
 		return n, nil
 	case t.needed != nil:
 		return nil, t.needed
@@ -231,6 +253,9 @@ func (t *turns) make(s *session, next func(ctx context.Context) (kvstore.Sampler
 		if n.err = s.exchanges.tracker.await(s.ctx); n.err == nil {
 			n.result, n.err = next(s.ctx)
 		}
+		if n.err == nil && n.result.Stop != kvstore.NoStop {
+			n.cuts, n.err = t.cuts(s)
+		}
 		s.reports.agreed(time.Since(begin))
 		s.reports.span(trace.Wait, begin, time.Now())
 		if !steps {
@@ -243,6 +268,23 @@ func (t *turns) make(s *session, next func(ctx context.Context) (kvstore.Sampler
 	return n
 }
 
+// maxCuts bounds the cuts of a turn, in bytes of JSON: an answer is one packet.
+const maxCuts = maxPacket * 3 / 4
+
+// cuts are those of the turn that is being made. Where they are too long the epoch begins anew in the
+// run that goes on.
+func (t *turns) cuts(s *session) ([]sampler.Cut, error) {
+	t.mu.Lock()
+	made := t.sampler
+	t.mu.Unlock()
+	cuts, err := made.Cuts()
+	if text, _ := json.Marshal(cuts); len(text) > maxCuts {
+		s.log.Warn("the epoch was divided too often for its position to be told; a run that goes on from the checkpoint begins it anew", "bytes", len(text), "most", maxCuts)
+		cuts = nil
+	}
+	return cuts, err
+}
+
 // await waits until a turn was made, and returns it for Python.
 func (n *turn) await(ctx context.Context, store kvstore.Store) (any, error) {
 	select {
@@ -252,15 +294,19 @@ func (n *turn) await(ctx context.Context, store kvstore.Store) (any, error) {
 	}
 	switch {
 	case errors.Is(n.err, kvstore.ErrRemoved):
-		return resultOf(store, n.number, &n.result, turnRemoved), nil
+		return resultOf(store, n, turnRemoved), nil
 	case n.err != nil:
 		return nil, n.err
+	case n.result.Stopped:
+		return resultOf(store, n, turnStopped), nil
+	case n.result.Stop != kvstore.NoStop:
+		return resultOf(store, n, turnStop), nil
 	case n.result.Over:
-		return resultOf(store, n.number, &n.result, turnEnd), nil
+		return resultOf(store, n, turnEnd), nil
 	case n.result.Left == 0:
-		return resultOf(store, n.number, &n.result, turnEpoch), nil
+		return resultOf(store, n, turnEpoch), nil
 	}
-	return resultOf(store, n.number, &n.result, turnStep), nil
+	return resultOf(store, n, turnStep), nil
 }
 
 // begunAny reports whether a sampler shares out the examples.
@@ -329,33 +375,4 @@ func integers(slot []float32) []int64 {
 		return nil
 	}
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(slot))), len(slot)/2)
-}
-
-// leave is the operation leave. Where nobody awaits its answer the next turn, and no line of the
-// log, tells that this worker cannot leave alone: it was told to end all the same.
-func leave(ctx context.Context, s *session, args json.RawMessage) (any, error) {
-	var a struct {
-		ID     uint64 `json:"id"`
-		Reason string `json:"reason"`
-	}
-	if err := arguments(args, &a); err != nil {
-		return nil, err
-	}
-	store, err := s.member.get()
-	if err != nil {
-		return nil, err
-	}
-	err = store.AskLeave(ctx, shorten(a.Reason, 512))
-	if a.ID == 0 && errors.Is(err, kvstore.ErrNeeded) {
-		s.turns.cannotLeave(err)
-		return nil, nil
-	}
-	return nil, err
-}
-
-// cannotLeave makes the next turn fail.
-func (t *turns) cannotLeave(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.needed = err
 }
