@@ -5,7 +5,8 @@
 
 FOLDER has the six files of the binary version (data_batch_1.bin to test_batch.bin), or the archive
 cifar-10-binary.tar.gz, or what torchvision has downloaded. Each image is used exactly once an
-epoch. Without launch it is a job of one worker.
+epoch. Without launch it is a job of one worker. With --checkpoint FILE `launch ctl stop`, and Ctrl-C,
+end it after a step, and the same command goes on there, with any number of workers.
 """
 
 import argparse
@@ -130,6 +131,7 @@ def arguments():
     parser.add_argument("--threads", type=int, help="of each worker's torch")
     parser.add_argument("--width", type=int, default=64, help="channels of the first stage")
     parser.add_argument("--stem", choices=("cifar", "imagenet"), default="cifar")
+    parser.add_argument("--checkpoint", help="file of a job that stops; if there, it goes on from it")
     parser.add_argument("--save", help="file for the model at the end (safetensors)")
     return parser.parse_args()
 
@@ -153,7 +155,11 @@ def main():
     attached = pt.attach(model, optimizer, store, state={"schedule": schedule})
 
     dataset = Augmented(train_images, train_labels)
-    batches = pt.ElasticSampler(dataset, args.batch, seed=1, with_epoch=True)
+    batches = pt.ElasticSampler(
+        dataset, args.batch, seed=1, with_epoch=True, checkpoint=args.checkpoint
+    )
+    if args.checkpoint and os.path.exists(args.checkpoint):
+        batches.load(args.checkpoint)
     loader = DataLoader(dataset, batch_sampler=batches, num_workers=args.loaders)
     rows = []
     for epoch in batches.epochs(args.epochs):

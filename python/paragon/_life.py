@@ -25,6 +25,9 @@ _hooked = False
 _sigterm = 0
 # _told_to_end says that SIGTERM has asked for leave.
 _told_to_end = False
+# _apart says that children that are forked get a process group of their own: launch sends SIGTERM to
+# the whole group of a worker, which takes its step to the end and needs its data loader for that.
+_apart = False
 # _OTHER_LAUNCHERS set a variable to how many processes they have started.
 _OTHER_LAUNCHERS = {
     "WORLD_SIZE": "torchrun",
@@ -123,6 +126,7 @@ def _abort(cause: BaseException) -> None:
         # The job goes on without this worker, and nothing has failed.
         _bounded(store.close)
     else:
+        _ignore_sigterm()
         _bounded(lambda: store.abort(cause))
 
 
@@ -174,12 +178,17 @@ class _ThreadHook:
 
 def leave_on_sigterm(store: "Store") -> None:
     """Lets SIGTERM ask for leave, where its handler is still the default one."""
-    global _sigterm
+    global _sigterm, _apart
     if threading.current_thread() is not threading.main_thread():
         return
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _on_sigterm)
-        _sigterm = os.getpid()
+        _sigterm, _apart = os.getpid(), not store.alone
+
+
+def told_to_end() -> bool:
+    """Whether SIGTERM has asked for leave."""
+    return _told_to_end
 
 
 def _restore_sigterm() -> None:
@@ -187,6 +196,19 @@ def _restore_sigterm() -> None:
     if signal.getsignal(signal.SIGTERM) is _on_sigterm:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _sigterm = 0
+
+
+def _ignore_sigterm() -> None:
+    """Ignores SIGTERM, where nobody else handles it, in a process that ends by an exception.
+
+    launch sends it to all workers as soon as it hears of the failure, and its table says how each
+    ended: this one by its exception, with exit code 1."""
+    global _sigterm
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) in (signal.SIG_DFL, _on_sigterm):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _sigterm = 0
 
 
 def _on_sigterm(number: int, frame: Any) -> None:
@@ -211,9 +233,12 @@ def _on_sigterm(number: int, frame: Any) -> None:
 
 
 def _after_fork_in_child() -> None:
-    if _sigterm:
-        # The forking thread is the main thread of the child.
-        _restore_sigterm()
+    if not _sigterm:
+        return
+    # The forking thread is the main thread of the child.
+    _restore_sigterm()
+    if _apart:
+        os.setpgid(0, 0)
 
 
 os.register_at_fork(after_in_child=_after_fork_in_child)

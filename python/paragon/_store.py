@@ -70,8 +70,9 @@ class Turn:
     joined or left. With a new one, what was drawn from the old one is void.
 
     Attributes:
-        kind: "step" (a batch), "epoch" (the epoch has ended), "end" (all have) or "removed" (this
-            worker was asked to leave, and has left).
+        kind: "step" (a batch), "epoch" (the epoch has ended), "end" (all have), "removed" (this
+            worker was asked to leave, and has left), "stop" (all workers stop here, and write a
+            checkpoint if they have a place for it) or "stopped" (all have written it).
         epoch: the epoch's number, from 0.
         step: the step's number in its epoch, from 0.
         steps: the number of steps done in all.
@@ -86,6 +87,9 @@ class Turn:
         joined: workers joined with this division, who need the state. Kind "epoch" may have it.
         survivor: the lowest rank that was there before the division; -1: none is left.
         number: counts the turns of this worker, from 1.
+        stop: of kind "stop" and "stopped": "checkpoint", the job was asked to stop with one, or
+            "end", a worker was told to end and the job cannot go on without it.
+        cuts: of kind "stop": which examples of the epoch were used, for the run that goes on.
     """
 
     kind: str
@@ -104,8 +108,12 @@ class Turn:
     joined: bool = False
     survivor: int = 0
     number: int = 0
+    stop: str = ""
+    cuts: Optional[List[Any]] = None
 
 
+# What answers say of the job.
+_FACTS = ("type", "rank", "workers", "generation", "node", "joining", "alone", "elastic", "job")
 _TURN_FIELDS = frozenset(f.name for f in fields(Turn))
 
 
@@ -158,7 +166,7 @@ class Store:
 
     def _learn(self, result: Mapping[str, Any]) -> None:
         """Keeps what an answer says of the job."""
-        for name in ("type", "rank", "workers", "generation", "node", "joining", "alone", "job"):
+        for name in _FACTS:
             if name in result:
                 self._state[name] = result[name]
         self._bridge.rank = self._state.get("rank")
@@ -199,6 +207,16 @@ class Store:
     def alone(self) -> bool:
         """Whether the job is this process alone, started without launch."""
         return bool(self._state.get("alone", False))
+
+    @property
+    def elastic(self) -> bool:
+        """Whether workers may join and leave while the job runs."""
+        return bool(self._state.get("elastic", False))
+
+    @property
+    def shares_examples(self) -> bool:
+        """Whether a sampler hands out turns in this process."""
+        return self._last_turn > 0
 
     @property
     def job(self) -> Any:
@@ -408,16 +426,30 @@ class Store:
         seed: int,
         first: int = 0,
         order: Optional[str] = None,
+        *,
+        cuts: Optional[Sequence[Any]] = None,
+        steps: int = 0,
+        stops: bool = False,
     ) -> Turn:
         """Begins to hand out the examples; once in the life of a store.
 
         Returns the first turn, when this worker counts. From now on SIGTERM, where nobody else
         handles it, asks the job to let this worker leave at the end of a step; a second one ends
-        the process."""
+        the process. ``cuts`` and ``steps`` are those of the turn of kind "stop" from whose
+        checkpoint this run goes on; ``first`` is its epoch. ``stops`` says that the caller knows
+        turns of that kind: it writes a checkpoint in them, ends them, and behind that of kind
+        "stopped" calls :meth:`stopped`. Without it a SIGTERM to a worker that the job needs is a
+        NeededError of the next turn."""
         config: Dict[str, Any] = {"examples": examples, "batch": batch, "epochs": epochs}
         config.update(seed=seed, first=first)
         if order is not None:
             config["order"] = order
+        if cuts:
+            config["cuts"] = list(cuts)
+        if steps:
+            config["steps"] = steps
+        if stops:
+            config["stops"] = True
         turn = self._turn(self._request("sampler", config))
         _life.leave_on_sigterm(self)
         return turn
@@ -463,6 +495,13 @@ class Store:
                     break
             self._scratch = region
         return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def stopped(self, saved: bool, reason: str = "") -> None:
+        """Tells the job that all workers have stopped, after a turn of kind "stopped".
+
+        ``saved`` says that there is a checkpoint from which a run can go on, ``reason`` why there
+        is none. Every worker calls it, closes the store, and ends."""
+        self._request("stopped", {"saved": saved, "reason": reason})
 
     def leave(self, reason: str) -> None:
         """Asks the job to let this worker go at the end of a step, and returns at once.

@@ -18,20 +18,32 @@ loop asks for the next batch: then its examples count as used, and the workers a
 membership changes. A turn that is left by ``break`` or an exception is not used. The gradient is
 the mean over the batch; pushes are weighted with the number of its examples, so that a mean over
 workers is one over examples.
+
+A job that is stopped (``launch ctl stop``, SIGUSR1 to launch, Ctrl-C) calls ``checkpoint=`` on every
+worker after a step, if it is given, and the loop ends with :class:`StoppedExit`::
+
+    def checkpoint():
+        if store.rank == 0:
+            store.save_optimizer_states("model.safetensors")
+            json.dump(batches.position, open("position.json", "w"))
+
+    batches = elastic.batches(store, len(x), 64, epochs=10, checkpoint=checkpoint, **position)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Iterator, NoReturn, Optional, Union
+from typing import Any, Callable, Dict, Iterator, NoReturn, Optional, Sequence, Union
 
 import numpy as np
 
+from . import _stop
+from ._stop import StoppedExit
 from ._store import Store, Turn
 from .errors import FinishedError, RemovedError
 from .kv import KVStore
 
-__all__ = ["Batch", "Batches", "batches"]
+__all__ = ["Batch", "Batches", "StoppedExit", "batches"]
 
 # How many indices are asked for at a time.
 _BLOCK = 1 << 15
@@ -70,6 +82,10 @@ def batches(
     seed: int = 0,
     first: int = 0,
     order: Optional[str] = None,
+    *,
+    cuts: Optional[Sequence[Any]] = None,
+    steps: int = 0,
+    checkpoint: Optional[Callable[[], object]] = None,
 ) -> "Batches":
     """Returns the batches of ``epochs`` passes over ``examples`` examples, an iterator.
 
@@ -78,8 +94,14 @@ def batches(
     ``weight=batch.examples`` from their caller, and have ended before the next batch is asked for.
     ``batch_size`` is that of one worker; ``first`` is the epoch to begin with, and ``seed`` and
     ``order`` say in which order examples come. From then on SIGTERM asks the job to let this
-    worker leave at the end of a turn, where the program has no handler of its own."""
-    return Batches(store, examples, batch_size, epochs, seed, first, order)
+    worker leave at the end of a turn, where the program has no handler of its own; if the job
+    cannot go on without it all workers stop together.
+
+    ``checkpoint`` is called on every worker where all stop before the last epoch; it writes what the
+    next run goes on from. That run is given ``first``, ``cuts`` and ``steps`` as :attr:`Batches.position`
+    had them then: no example of the epoch is used twice, whatever the number of workers."""
+    arguments = (examples, batch_size, epochs, seed, first, order)
+    return Batches(store, arguments, cuts, steps, checkpoint)
 
 
 class Batches(Iterator[Batch]):
@@ -88,12 +110,10 @@ class Batches(Iterator[Batch]):
     def __init__(
         self,
         store: Union[KVStore, Store],
-        examples: int,
-        batch_size: int,
-        epochs: int,
-        seed: int,
-        first: int,
-        order: Optional[str],
+        arguments: Sequence[Any],
+        cuts: Optional[Sequence[Any]],
+        steps: int,
+        checkpoint: Optional[Callable[[], object]],
     ) -> None:
         self.turn: Optional[Turn] = None
         """The turn under way, or the last one."""
@@ -101,7 +121,9 @@ class Batches(Iterator[Batch]):
         """Whether the loop ended because this worker was asked to leave."""
         self._kv = store if isinstance(store, KVStore) else None
         self._store: Store = store.store if isinstance(store, KVStore) else store
-        self._arguments = (examples, batch_size, epochs, seed, first, order)
+        self._arguments = tuple(arguments)
+        self._begin: Dict[str, Any] = {"cuts": cuts, "steps": steps}
+        self._checkpoint = checkpoint
         # _block are indices of the division from number _start on.
         self._division = -1
         self._start = 0
@@ -117,18 +139,39 @@ class Batches(Iterator[Batch]):
         turn = self._next()
         while turn.kind == "epoch":
             turn = self._next()
+        while turn.kind == "stop":
+            if self._checkpoint is not None:
+                self._checkpoint()
+            turn = self._next()
         if turn.kind != "step":
-            self._end(turn.kind == "removed")
+            self._end(turn)
         if turn.size:
             self._last = self._indices(turn)
         if self._kv is not None:
             self._kv.weight, self._kv.examples = float(turn.size), turn.size
         return Batch(self._last, turn.size, turn.epoch, turn.step, begins, turn)
 
-    def _end(self, removed: bool) -> NoReturn:
-        self._over, self.removed = True, removed
+    @property
+    def position(self) -> Dict[str, Any]:
+        """Where the run is, as arguments of :func:`batches` of one that goes on from here: ``first``,
+        ``cuts`` and ``steps``. Between the steps of an epoch that epoch begins anew; where all
+        workers stop it does not."""
+        turn = self.turn
+        if turn is None:
+            return {"first": self._arguments[4], **self._begin}
+        return {
+            "first": turn.epoch + (turn.kind == "epoch"),
+            "cuts": turn.cuts,
+            "steps": turn.steps,
+        }
+
+    def _end(self, turn: Optional[Turn]) -> NoReturn:
+        self._over, self.removed = True, turn is None or turn.kind == "removed"
         if self._kv is not None:
             self._kv.weight, self._kv.examples = 1.0, 0
+        if turn is not None and turn.kind == "stopped":
+            missing = None if self._checkpoint is not None else "elastic.batches has no checkpoint="
+            raise _stop.end(self._store, turn, missing)
         raise StopIteration
 
     def _next(self) -> Turn:
@@ -136,10 +179,14 @@ class Batches(Iterator[Batch]):
             raise StopIteration
         if self.turn is None:
             try:
-                self.turn = self._store.sampler(*self._arguments)
-            except (RemovedError, FinishedError) as e:
-                # This worker was asked to leave, or the job ended, before it counted.
-                self._end(isinstance(e, RemovedError))
+                self._store.report(folder=self._checkpoint is not None)
+                self.turn = self._store.sampler(*self._arguments, stops=True, **self._begin)
+            except RemovedError:
+                # This worker was asked to leave before it counted.
+                self._end(None)
+            except FinishedError:
+                self._over = True
+                raise StopIteration from None
         else:
             if self._kv is not None:
                 # All pushes of a turn have counted when it ends.

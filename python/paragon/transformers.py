@@ -25,7 +25,9 @@ group of their own. launch does not set them.
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from typing import Any, Dict, Iterator, Mapping, Optional
 
 import torch
@@ -127,14 +129,11 @@ class Callback(transformers.TrainerCallback):
         self._trainer = trainer
         # The steps of the epoch so far.
         self._steps = 0
+        # Where the run that this one resumes has stopped; None: this one begins anew.
+        self.position: Optional[Dict[str, Any]] = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Makes gradients the mean over all workers, once in the life of the Trainer."""
-        if self.elastic and state.global_step > 0:
-            raise NotImplementedError(
-                "resume_from_checkpoint with elastic=True: the Trainer would skip batches by their "
-                "number; use elastic=False, or load the model and train for the epochs left"
-            )
         optimizer = getattr(kwargs["optimizer"], "optimizer", kwargs["optimizer"])
         if self.attached is not None:
             if self.attached.optimizer is optimizer:
@@ -169,6 +168,10 @@ class Callback(transformers.TrainerCallback):
         end training."""
         if not self.elastic:
             return
+        if self.sampler._stopping:
+            # All workers stop here: the Trainer writes a checkpoint, behind which on_save ends it.
+            control.should_save = control.should_training_stop = True
+            return
         if self.sampler.epoch + 1 >= _epochs(args):
             # Of max_steps the Trainer computes examples a second.
             state.max_steps = state.global_step
@@ -177,8 +180,43 @@ class Callback(transformers.TrainerCallback):
             control.should_training_stop = False
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Waits until worker 0 has written a checkpoint, which the others may read."""
-        self.store.barrier()
+        """Waits until worker 0 has written a checkpoint, which the others may read. Where all
+        workers stop it ends the program, with ``paragon.torch.StoppedExit``."""
+        if self.elastic and self.store.rank == 0:
+            _write_position(args, state, self.sampler.state_dict())
+        if not self.elastic or not self.sampler._stopping:
+            self.store.barrier()
+            return
+        self.sampler._stopped()
+        # A worker was lost, perhaps the one that wrote.
+        while True:
+            _say_who(self.store)
+            self._trainer._save_checkpoint(kwargs["model"], trial=None)
+            if self.store.rank == 0:
+                _write_position(args, state, self.sampler.state_dict())
+            self.sampler._stopped()
+
+
+# The file of a checkpoint that says where in the epoch it is.
+_POSITION = "paragon.json"
+
+
+def _write_position(args: Any, state: Any, position: Dict[str, Any]) -> None:
+    folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
+    with open(os.path.join(folder, _POSITION), "w", encoding="utf-8") as f:
+        json.dump(position, f)
+
+
+def _read_position(folder: str) -> Dict[str, Any]:
+    path = os.path.join(folder, _POSITION)
+    if not os.path.exists(path):
+        raise NotImplementedError(
+            f"resume_from_checkpoint with elastic=True: {folder} has no file {_POSITION}, so it is "
+            "no checkpoint of a job with elastic=True; use elastic=False, or load the model and "
+            "train for the epochs left"
+        )
+    with open(path, encoding="utf-8") as f:
+        return dict(json.load(f))
 
 
 def distribute(
@@ -199,6 +237,9 @@ def distribute(
             not used. The schedule of the learning rate has as many steps as the job would make with
             the workers that it begins with. Without it the workers stay those of the start, and the
             last examples of an epoch are repeated so that all have as many.
+            ``launch ctl stop``, SIGUSR1 and Ctrl-C end an elastic job after a step with a checkpoint
+            in ``output_dir``, from which ``resume_from_checkpoint`` goes on, with any number of
+            workers.
     """
     store = store or init()
     _check(trainer, store, elastic)
@@ -208,6 +249,7 @@ def distribute(
     original = trainer.get_train_dataloader
     trainer.get_train_dataloader = lambda: _loader(callback, original())
     if elastic:
+        _resume_by_position(trainer, callback)
         create = trainer.create_scheduler
 
         def create_scheduler(num_training_steps: int, *args: Any, **kwargs: Any) -> Any:
@@ -228,6 +270,18 @@ def distribute(
             save_random_state(*a, **k) if store.rank == 0 else None
         )
     return trainer
+
+
+def _resume_by_position(trainer: transformers.Trainer, callback: Callback) -> None:
+    """Makes a run that is resumed begin where the checkpoint says, in place of skipping batches."""
+    trainer.args.ignore_data_skip = True
+    load = trainer._load_from_checkpoint
+
+    def load_from_checkpoint(folder: str, *args: Any, **kwargs: Any) -> Any:
+        callback.position = _read_position(folder)
+        return load(folder, *args, **kwargs)
+
+    trainer._load_from_checkpoint = load_from_checkpoint
 
 
 def _check(trainer: transformers.Trainer, store: Store, elastic: bool) -> None:
@@ -267,6 +321,9 @@ def _loader(callback: Callback, made: DataLoader) -> Any:
     if callback.elastic:
         if callback.sampler is None:
             callback.sampler = ElasticSampler(dataset, args.train_batch_size, seed, store=store)
+            callback.sampler._defers = True
+            if callback.position is not None:
+                callback.sampler.load_state_dict(callback.position)
         inner = DataLoader(dataset, batch_sampler=callback.sampler, **options)
         kind = _EndlessLoader if args.max_steps > 0 else _ElasticLoader
         return kind(callback.sampler, inner, _epochs(args))

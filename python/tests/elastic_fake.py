@@ -35,6 +35,8 @@ class Turn:
     left: int
     joined: bool
     survivor: int
+    stop: str = ""
+    cuts: Optional[list[Any]] = None
 
 
 class Job:
@@ -209,6 +211,7 @@ class Store:
         self.steps: list[Any] = []
         self.closed = False
         self.type, self.alone, self.timeout = "dist_sync", False, TIMEOUT
+        self.elastic, self.shares_examples = True, True
 
     rank = property(lambda self: self._rank)
     num_workers = property(lambda self: len(self.job.members))
@@ -225,6 +228,7 @@ class Store:
         seed: int,
         first: int = 0,
         order: Optional[str] = None,
+        **more: Any,
     ) -> Turn:
         job = self.job
         if self.joining:
@@ -251,6 +255,9 @@ class Store:
 
     def indices(self, first: int, count: int) -> numpy.ndarray:
         return numpy.array(self.share[first : first + count], numpy.int64)
+
+    def report(self, **fields: Any) -> None:
+        pass
 
     def leave(self, reason: str) -> None:
         self.leaving = True

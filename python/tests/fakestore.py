@@ -139,7 +139,7 @@ class FakeStore:
     """The part of paragon.Store that paragon.torch uses."""
 
     type = "dist_sync"
-    joining = alone = False
+    joining = alone = elastic = shares_examples = False
     generation = 1
 
     def __init__(self, job: FakeJob, rank: int) -> None:

@@ -483,12 +483,12 @@ store.close()
 
 def test_sigterm_in_a_job_that_needs_the_worker_ends_it_with_a_line(tmp_path: Path) -> None:
     code = """
-store = kv.create("dist_sync")
-store.init("w", np.zeros(2, F))
-for batch in elastic.batches(store, 100000, 1):
-    if batch.step == 3 and store.rank == 1:
+store = paragon.init()
+turn = store.sampler(100000, 1, epochs=1, seed=1)
+while turn.kind == "step":
+    if turn.step == 3 and store.rank == 1:
         os.kill(os.getpid(), signal.SIGTERM)
-    store.pushpull("w", np.ones(2, F))
+    turn = store.turn()
 """
     p = job(tmp_path, KV + code, "-n", "2", status=1)
     worker = [line for line in p.err.splitlines() if "worker 1  | " in line]

@@ -307,7 +307,7 @@ def test_a_worker_without_examples_repeats_a_batch_at_weight_zero(
         _store.Turn("step", size=0, division=1, first=2, left=1, step=1),
         _store.Turn("end"),
     ]
-    monkeypatch.setattr(store.store, "sampler", lambda *a: turns.pop(0))
+    monkeypatch.setattr(store.store, "sampler", lambda *a, **more: turns.pop(0))
     monkeypatch.setattr(store.store, "turn", lambda after: turns.pop(0))
     monkeypatch.setattr(store.store, "indices", lambda first, n: np.array([7, 9], np.int64))
     store.init("w", of(2))
@@ -340,7 +340,7 @@ def test_a_worker_that_never_counted_has_no_batches(
 ) -> None:
     for error, removed in ((errors.RemovedError, True), (errors.FinishedError, False)):
 
-        def sampler(*a: Any, error: Any = error) -> Any:
+        def sampler(*a: Any, error: Any = error, **more: Any) -> Any:
             raise error("before it counted")
 
         monkeypatch.setattr(store.store, "sampler", sampler)

@@ -330,7 +330,8 @@ def test_a_run_goes_on_from_the_epoch_of_its_checkpoint():
         for _ in sampler.batches():
             saved.append(sampler.state_dict()["epoch"])
         saved.append(sampler.state_dict())
-    assert saved[:4] == [0, 0, 0, {"epoch": 1, "length": 10, "seed": 1}]
+    position = {"epoch": 1, "cuts": None, "steps": 3}
+    assert saved[:4] == [0, 0, 0, {"length": 10, "seed": 1, "order": "shuffled", **position}]
     again = elastic_fake.Job(examples=10, batch=4, epochs=3)
     resumed = _sampler.ElasticSampler(10, 4, store=again.worker())
     resumed.load_state_dict(saved[3])
@@ -624,8 +625,9 @@ def test_workers_that_divide_other_examples_are_told():
     sampler = _sampler.ElasticSampler(60, 5, 2, shuffle=False, store=second)
     with pytest.raises(ParagonError) as caught:
         next(sampler.epochs(1))
-    theirs = "60 examples in batches of 4, 1 epochs, seed 1, shuffled"
-    ours = "60 examples in batches of 5, 1 epochs, seed 2, sequential"
+    begin = "; it begins with epoch 0 after 0 steps"
+    theirs = "60 examples in batches of 4, 1 epochs, seed 1, shuffled" + begin
+    ours = "60 examples in batches of 5, 1 epochs, seed 2, sequential" + begin
     assert f"this worker has {ours}, and worker 0 has {theirs}; give all" in str(caught.value)
     job.kill(second)
     end()

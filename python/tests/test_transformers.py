@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("accelerate", reason="accelerate is not installed")
 
 from corehelp import REAL, SECONDS, environment, run  # noqa: E402
+from jobhelp import Job  # noqa: E402
 
 pytestmark = pytest.mark.skipif(not REAL, reason="PARAGON_LAUNCH names no launch to test with")
 
@@ -248,3 +250,55 @@ def test_workers_join_a_trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert sorted(used) == list(range(200)), (epoch, sorted(used))
     ends = set(re.findall(r"end (.*)", text))
     assert len(ends) == 1 and text.count("end ") == 3, ends
+
+
+STOPS = (
+    COMMON
+    + """
+    class Watch(transformers.TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            s = callback.sampler
+            line("turn", state.global_step)
+            for i in s.indices if s.size else ():
+                line("used", s.epoch, i)
+
+    def line(*words):
+        os.write(1, (" ".join(map(str, words)) + chr(10)).encode())
+
+    last = transformers.trainer_utils.get_last_checkpoint("out") if os.path.exists("out") else None
+    t = trainer(
+        model(os.getpid()), Data(200), "out", per_device_train_batch_size=4,
+        num_train_epochs=EPOCHS, save_strategy="no", lr_scheduler_type="constant",
+    )
+    paragon.transformers.distribute(t, elastic=True)
+    callback = t.callback_handler.callbacks[-1]
+    t.add_callback(Watch())
+    t.train(resume_from_checkpoint=last)
+    line("through", t.state.global_step, weights(t.model).double().sum().item())
+    """
+)
+
+
+def test_a_trainer_stops_with_a_checkpoint_and_goes_on(tmp_path: Path) -> None:
+    asked = []
+
+    def act(job: Job, line: str) -> None:
+        if line.endswith("turn 40") and not asked:
+            asked.append(line)
+            job.ctl("stop")
+
+    flags = ["-s", "1", "--status-listen", "off", "--elastic-training-enabled"]
+    first = Job(tmp_path, STOPS.replace("EPOCHS", "4000"), "-n", "2", *flags).run(act)
+    assert first.code == 85, first.err
+    assert "ERROR" not in first.err and "Traceback" not in first.err, first.err
+    assert not first.words("through") and "with a checkpoint after" in first.err, first.err
+    steps = max(map(int, first.words("turn")))
+    assert (tmp_path / f"out/checkpoint-{steps}/model.safetensors").exists()
+    epochs = int(first.words("used")[-1].split()[0]) + 2
+    second = Job(tmp_path, STOPS.replace("EPOCHS", str(epochs)), "-n", "3", *flags).run()
+    assert second.code == 0, second.err
+    counts = collections.Counter(first.words("used") + second.words("used"))
+    assert set(counts.values()) == {1} and len(counts) == 200 * epochs
+    turns = list(map(int, second.words("turn")))
+    ((done, _),) = {tuple(w.split()) for w in second.words("through")}
+    assert min(turns) == steps + 1 and int(done) == max(turns)

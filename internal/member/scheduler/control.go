@@ -78,7 +78,7 @@ func (c *Core) carryOut(r control.Request) control.Answer {
 		done.Error = m.stopAll(out)
 	case control.OpCheckpointStop:
 		if r.NeedsFolder && c.lacksCheckpoints() {
-			done.Error = "its workers have no folder for checkpoints (--checkpoint-dir of the examples), so the job would lose all that it has trained; " +
+			done.Error = "its workers have no folder for checkpoints (--checkpoint-dir of the examples; in Python checkpoint= of ElasticSampler), so the job would lose all that it has trained; " +
 				"launch ctl stop --force stops it all the same"
 			break
 		}

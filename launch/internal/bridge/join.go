@@ -28,8 +28,10 @@ type joinResult struct {
 	Type string `json:"type"`
 	Node uint64 `json:"node"`
 	// Alone says that the job is this worker alone, within the bridge.
-	Alone bool   `json:"alone"`
-	Job   string `json:"job"`
+	Alone bool `json:"alone"`
+	// Elastic says that workers may join and leave while the job runs.
+	Elastic bool   `json:"elastic"`
+	Job     string `json:"job"`
 	// Words is region 0.
 	Words regionResult `json:"words"`
 }
@@ -95,11 +97,12 @@ func join(ctx context.Context, s *session, args json.RawMessage) (any, error) {
 	}
 	list := wordsOf(words)
 	s.exchanges.words.Store(&list)
-	_, none := cluster.FromEnv(s.getenv)
+	job, none := cluster.FromEnv(s.getenv)
 	return withFile{joinResult{
 		stateResult: stateOf(store), Type: store.Type(), Node: uint64(store.NodeID()), Job: store.JobRun().ID,
-		Alone: errors.Is(none, cluster.ErrNoJob) || store.Type() == "local" || store.Type() == "device",
-		Words: words.describe(0),
+		Alone:   errors.Is(none, cluster.ErrNoJob) || store.Type() == "local" || store.Type() == "device",
+		Elastic: none == nil && job.Elastic.Enabled,
+		Words:   words.describe(0),
 	}, words.file, words}, nil
 }
 

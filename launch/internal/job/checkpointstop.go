@@ -78,7 +78,7 @@ func (s *checkpointStop) failure(procs *processes, notStarted error) *control.Fa
 	case s.late && !s.asked:
 		f.Text += fmt.Sprintf(": the job was not complete %s later (--checkpoint-timeout)", s.limit)
 	case s.late:
-		f.Text += fmt.Sprintf(": none was complete %s later (--checkpoint-timeout); workers must train with worker.Fit, or do what kvstore.Stopper says", s.limit)
+		f.Text += fmt.Sprintf(": none was complete %s later (--checkpoint-timeout); workers must train with worker.Fit, or do what kvstore.Stopper says (Python: ElasticSampler with checkpoint=)", s.limit)
 	case procs.any((*Node).done) && !procs.any(s.stoppedWell):
 		return nil
 	default:

@@ -30,6 +30,9 @@ func (s *shell) environment(a startProcess, m Machine) []string {
 		env = append(env, s.cfg.WorkerEnv...)
 		env = append(env, s.cfg.Elastic.wishRange(s.cfg.Hosts)...)
 		env = append(env, "PARAGON_RUN="+s.cfg.run, "PARAGON_RUN_AGAIN="+s.runAgain())
+		if s.cfg.Elastic.Enabled {
+			env = append(env, "PARAGON_ELASTIC=1")
+		}
 	}
 	// With an interface that decides. Whoever runs on the launching machine is reached where the
 	// scheduler is.

@@ -21,13 +21,14 @@ from ._files import load, save
 from ._init import init
 from ._reduce import all_reduce
 from ._report import report
-from ._sampler import ElasticSampler, Index, RemovedExit, example_seed
+from ._sampler import ElasticSampler, Index, RemovedExit, StoppedExit, example_seed
 
 __all__ = [
     "Attached",
     "ElasticSampler",
     "Index",
     "RemovedExit",
+    "StoppedExit",
     "all_reduce",
     "attach",
     "attached",

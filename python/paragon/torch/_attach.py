@@ -8,6 +8,7 @@ from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, 
 
 import torch
 
+from paragon import _process
 from paragon._store import Store
 from paragon.errors import ConflictError, ParagonError, UsageError
 
@@ -95,6 +96,24 @@ def attach(
     found = kind(model, torch_optimizer, store, name, state, compression, backward_passes_per_step)
     register(found)
     return found
+
+
+# The stores about which people were told that nothing shares out examples.
+_told_no_sampler: "weakref.WeakSet[Store]" = weakref.WeakSet()
+
+
+def _say_no_sampler(store: Store) -> None:
+    """Says once that a loop has no place where workers can join and leave."""
+    if store in _told_no_sampler:
+        return
+    _told_no_sampler.add(store)
+    if store.elastic and not store.shares_examples and store.rank == 0:
+        _process.say(
+            "workers of this job may join, leave and be lost, but its loop is not over a "
+            "paragon.torch.ElasticSampler, whose steps are where that happens: a worker that joins "
+            "waits for ever, and a lost worker's examples are not used; loop over its epochs and "
+            "batches, or start the job without --elastic-training-enabled"
+        )
 
 
 @contextlib.contextmanager
@@ -223,11 +242,15 @@ class Attached(Policy):
         self._names = {id(p): n for n, p in self.parameters}
         _layout.check_groups(self.optimizers, self._names)
 
+    def _called(self) -> str:
+        return f" named {self.name!r}" if self.name else ""
+
     mode = "local"
     """Where the optimizer is: "local" in each process, "server" on the servers."""
 
     def _build(self, compression: Union[str, Mapping[str, Any], None]) -> None:
         store, sparse = self.store, _layout.sparse_parameters(self.model)
+        _layout.meet(store, f"attaches a {type(self.model).__name__}{self._called()}")
         lines = _layout.describe(self.model, self.optimizers, sparse, self.mode)
         local = self.mode == "local"
         with_state = _layout.agree(store, self.prefix, lines, shares=local)
@@ -394,6 +417,8 @@ class Attached(Policy):
                 self._passed += 1
             return
         self._unsent, self._passed = False, 0
+        if self._turn.examples is None:
+            _say_no_sampler(self.store)
         self._turn.was_exchanged()
         if not self._compiled_logged:
             self._log_compiled()

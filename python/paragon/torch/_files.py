@@ -87,10 +87,11 @@ def load(
         for name, t in own.items():
             if name in tensors:
                 t.copy_(tensors[name])
-    for o, state in zip(optimizers, states):
-        o.load_state_dict(state)
+    # Servers that have the optimizer get the parameters first: with its state they are fetched.
     if attached is not None:
         attached.loaded()
+    for o, state in zip(optimizers, states):
+        o.load_state_dict(state)
     return rest
 
 

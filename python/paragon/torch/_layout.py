@@ -4,6 +4,7 @@ and the check that all workers have the same model."""
 from __future__ import annotations
 
 import logging
+import weakref
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy
@@ -192,6 +193,24 @@ def first_difference(ours: Sequence[str], theirs: Sequence[str]) -> Optional[Tup
         if a != b:
             return a, b
     return None
+
+
+# How many calls of all workers each store has met in.
+_met: "weakref.WeakKeyDictionary[Store, int]" = weakref.WeakKeyDictionary()
+
+
+def meet(store: Store, what: str) -> None:
+    """Raises ConflictError if worker 0 does something else here: while the job begins, calls that
+    all workers make in the same order meet by their number. ``what`` follows the worker's name."""
+    if store.alone or store.joining or store.shares_examples:
+        return
+    number = _met[store] = _met.get(store, 0) + 1
+    theirs = first_text(store, f"call{number}/", what)
+    if theirs != what:
+        raise ConflictError(
+            f"worker {store.rank} {what}, where worker 0 {theirs}: every worker attaches the same "
+            "models in the same order, and then begins its loop"
+        )
 
 
 def agree(store: Store, prefix: str, lines: Sequence[str], shares: bool = False) -> List[str]:

@@ -8,16 +8,19 @@ import multiprocessing.connection
 import os
 import sys
 import time
-from typing import Any, Iterator, Optional, Sized, Union
+from typing import Any, Callable, Iterator, Optional, Sized, Union
 
 import numpy
 import torch.utils.data
 
 import paragon
-from paragon import _process, errors
+from paragon import _life, _process, _stop, errors
+from paragon._stop import StoppedExit
 from paragon._store import Store, Turn
 
-from . import _attach, _collectives, _layout, _report, _share
+from . import _attach, _checkpoint, _collectives, _layout, _report, _share
+
+__all__ = ["ElasticSampler", "Index", "RemovedExit", "StoppedExit", "example_seed"]
 
 # So many batches are asked of the bridge at once.
 _AHEAD = 64
@@ -99,6 +102,16 @@ class ElasticSampler:
     and its other examples go to the others. What follows the inner loop is run by all others, also
     by one that joined behind the last step of the epoch, whose inner loop has no turn.
 
+    Where all workers stop before the last epoch (``launch ctl stop``, SIGUSR1 to launch, Ctrl-C, a
+    SIGTERM to a worker that the job needs), they do so after the same step: each writes the
+    ``checkpoint``, and the loops end with ``StoppedExit``, which ends the program. The next run
+    goes on from it by ``load``, with any number of workers, and uses no example of the epoch
+    twice::
+
+        batches = pt.ElasticSampler(len(dataset), seed=1, checkpoint="run.safetensors")
+        if os.path.exists("run.safetensors"):
+            batches.load("run.safetensors")
+
     Args:
         length: the number of examples, or the data set, of which ``len`` is taken.
         batch_size: examples of a step of one worker; the last step of an epoch may have fewer.
@@ -106,6 +119,8 @@ class ElasticSampler:
         shuffle: whether each epoch has an order of its own; False: the data's order.
         with_epoch: the numbers of examples are ``Index`` objects, which know epoch and seed.
         store: the store; by default the one of this process (``paragon.torch.init``).
+        checkpoint: the file that ``save`` writes where all workers stop, or a function without
+            arguments that every worker calls instead.
     """
 
     def __init__(
@@ -117,6 +132,7 @@ class ElasticSampler:
         shuffle: bool = True,
         with_epoch: bool = False,
         store: Optional[Store] = None,
+        checkpoint: Union[_checkpoint.Path, Callable[[], object], None] = None,
     ) -> None:
         self._length = _number_of(length)
         if batch_size < 1:
@@ -127,8 +143,13 @@ class ElasticSampler:
         self._with_epoch = with_epoch
         self._store = store
         self._sharer: Optional[_share.Sharer] = None
-        # The epoch to begin with, of a run that is resumed, and what the job has come to.
+        self._checkpoint = checkpoint
+        # Whether whoever loops writes what resumes the run, and calls finish_stop.
+        self._defers = False
+        # Where a run that is resumed begins, and what the job has come to.
         self._first = 0
+        self._cuts: Optional[list[Any]] = None
+        self._steps = 0
         self._turn: Optional[Turn] = None
         self._has_left = False
         # A worker that joins has no state until another has shared it.
@@ -162,10 +183,12 @@ class ElasticSampler:
                 f"ElasticSampler.epochs: the first epoch is {begin}, want 0 to {epochs}"
             )
         turn = self._start(epochs, begin) if self._turn is None else self._resume()
-        while turn.kind != "end":
+        while turn.kind not in ("end", "stop"):
             epoch = turn.epoch
             yield epoch
             turn = self._resume()
+            if turn.kind == "stop":
+                return
             if turn.kind == "step":
                 raise errors.ParagonError(
                     f"ElasticSampler: epoch {epoch}: {turn.left} steps were not taken; take all of "
@@ -255,23 +278,53 @@ class ElasticSampler:
     def state_dict(self) -> dict[str, Any]:
         """What a run that goes on from a checkpoint needs to know.
 
-        Behind the last batch of an epoch it begins with the next one, elsewhere with this epoch.
+        Behind the last batch of an epoch it begins with the next one. Where all workers stop it
+        goes on within this epoch; elsewhere it begins this epoch anew.
         """
+        state = {"length": self._length, "seed": self._seed, "order": self._order or "shuffled"}
         turn = self._turn
-        epoch = self._first if turn is None else turn.epoch + (turn.kind == "epoch")
-        return {"epoch": epoch, "length": self._length, "seed": self._seed}
+        if turn is None:
+            return {**state, "epoch": self._first, "cuts": self._cuts, "steps": self._steps}
+        epoch = turn.epoch + (turn.kind == "epoch")
+        return {**state, "epoch": epoch, "cuts": turn.cuts, "steps": turn.steps}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Begins with the epoch of a checkpoint. Call it before ``epochs``."""
+        """Begins where a checkpoint was written. Call it before ``epochs``, on every worker."""
         if self._turn is not None:
             raise errors.ParagonError("ElasticSampler.load_state_dict: call it before epochs()")
-        for name, own in (("length", self._length), ("seed", self._seed)):
-            if state[name] != own:
+        order = self._order or "shuffled"
+        for name, own in (("length", self._length), ("seed", self._seed), ("order", order)):
+            if state.get(name, own) != own:
                 raise errors.UsageError(
                     f"ElasticSampler.load_state_dict: {name} was {state[name]} in the run of "
                     f"the checkpoint and is {own} here; want the same"
                 )
         self._first = int(state["epoch"])
+        self._cuts, self._steps = state.get("cuts"), int(state.get("steps", 0))
+
+    def save(self, path: _checkpoint.Path) -> None:
+        """Writes a checkpoint: all that workers that join receive, and ``state_dict``.
+
+        Of everything that is attached these are parameters, buffers, optimizers (also the state of
+        one on the servers) and the objects of ``attach(state=...)``. Every worker calls it, because
+        buffers are averaged first; rank 0 writes. A crash leaves the old file or the new one.
+        Gradients that have only been accumulated are not in it."""
+        store = self._the_store()
+        begin = time.perf_counter()
+        attached = _attach.attached(store)
+        for a in attached:
+            a.average_buffers()
+        if store.rank == 0:
+            _checkpoint.write(path, attached, self.state_dict())
+            store.report(checkpoint={"seconds": time.perf_counter() - begin})
+
+    def load(self, path: _checkpoint.Path) -> None:
+        """Goes on from what ``save`` has written. Every worker calls it, with the same file, after
+        attach and before ``epochs``. On a worker that joins a running job it does nothing: such a
+        worker gets the state of the others."""
+        store = self._the_store()
+        if not store.joining:
+            self.load_state_dict(_checkpoint.read(path, _attach.attached(store)))
 
     # ---- turns
 
@@ -292,11 +345,21 @@ class ElasticSampler:
         store = self._the_store()
         self._has_state = not store.joining
         _share.check(_attach.attached(store))
-        self._agree(store, epochs)
+        self._agree(store, epochs, first)
+        store.report(folder=self._checkpoint is not None or self._defers)
         atexit.register(self._say_left, os.getpid())
+        cuts, steps = (self._cuts, self._steps) if first == self._first else (None, 0)
         try:
             turn = store.sampler(
-                self._length, self._batch, epochs, self._seed, first=first, order=self._order
+                self._length,
+                self._batch,
+                epochs,
+                self._seed,
+                first=first,
+                order=self._order,
+                cuts=cuts,
+                steps=steps,
+                stops=True,
             )
         except (errors.RemovedError, errors.FinishedError) as err:
             # Where it joins it has come too late.
@@ -304,15 +367,22 @@ class ElasticSampler:
         _report.begin_turns()
         return self._enter(turn)
 
-    def _agree(self, store: Store, epochs: int) -> None:
-        """An error if worker 0 divides other examples; one that joins compares with the job's."""
+    def _agree(self, store: Store, epochs: int, first: int) -> None:
+        """An error if worker 0 divides other examples, or begins elsewhere; a worker that joins
+        compares with the examples of the job, whose place it takes over."""
         if store.alone:
             return
+        _layout.meet(store, "loops over ElasticSampler.epochs")
         own = (
             f"{self._length} examples in batches of {self._batch}, {epochs} epochs, seed "
             f"{self._seed}, {self._order or 'shuffled'}"
         )
-        theirs = _layout.first_text(store, "sampler/", own)
+        begin = f"; it begins with epoch {first} after {self._steps} steps"
+        theirs = _layout.first_text(store, "sampler/", own + begin)
+        if store.joining:
+            theirs = theirs.partition(";")[0]
+        else:
+            own += begin
         if theirs != own:
             raise errors.ConflictError(
                 f"ElasticSampler: this worker has {own}, and worker 0 has {theirs}; give all "
@@ -338,6 +408,8 @@ class ElasticSampler:
         turn = self._now()
         # A turn is over whose end was asked for, or whose gradients are in the mean.
         over = self._ending
+        if turn.kind == "stop" and not self._defers:
+            return self._stop(turn)
         if turn.kind == "step":
             over = over or any(a.exchanged for a in _attach.attached(self._the_store()))
         return self._next() if over else turn
@@ -372,7 +444,31 @@ class ElasticSampler:
         for attached in _attach.attached(store):
             # Between epochs all workers have one weight.
             attached.examples = turn.size if turn.kind == "step" else None
-        return turn
+        return self._stop(turn) if turn.kind in ("stop", "stopped") else turn
+
+    def _stop(self, turn: Turn) -> Turn:
+        """Writes what resumes the run, until a turn says that all workers have; then ends."""
+        if turn.kind == "stopped":
+            known = self._checkpoint is not None or self._defers
+            missing = None if known else "ElasticSampler has no checkpoint="
+            raise _stop.end(self._the_store(), turn, missing)
+        if self._defers:
+            return turn
+        if callable(self._checkpoint):
+            self._checkpoint()
+        elif self._checkpoint is not None:
+            self.save(self._checkpoint)
+        return self._next()
+
+    def _stopped(self) -> None:
+        """Ends the turn in which whoever defers it has written the checkpoint. It returns if that
+        has to be written again."""
+        self._next()
+
+    @property
+    def _stopping(self) -> bool:
+        """Whether the loops have ended for whoever defers writing the checkpoint."""
+        return self._turn is not None and self._turn.kind == "stop"
 
     def _removed(self, why: str) -> RemovedExit:
         self._has_left = True
@@ -488,6 +584,10 @@ class _Source:
         try:
             batch = next(self._iterator, self)
         except (EOFError, OSError, RuntimeError) as err:
+            if _life.told_to_end():
+                # Loaders that were not forked got the SIGTERM that this process got.
+                text = "the data loader has ended, as this process was told to by SIGTERM"
+                raise StoppedExit(text, 143, False) from None
             self._explain(turn, err)
             raise
         if self._draw is None:

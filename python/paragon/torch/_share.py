@@ -355,8 +355,9 @@ def check(attached: Sequence[Any]) -> None:
             _state.flatten(item.read(), [], item.name)
 
 
-def items_of(attached: Sequence[Any]) -> list[Item]:
-    """What ``attach`` was told to keep alike, of everything that is attached.
+def items_of(attached: Sequence[Any], servers: bool = False) -> list[Item]:
+    """What ``attach`` was told to keep alike, of everything that is attached; with ``servers`` also
+    the state of optimizers that is on the servers.
 
     Parameters and buffers that two models have in common are sent twice, which does no harm.
     """
@@ -367,7 +368,7 @@ def items_of(attached: Sequence[Any]) -> list[Item]:
         items.append(TensorsItem(f"{name}: buffers", list(a.model.named_buffers())))
         for n, optimizer in enumerate(a.optimizers):
             which = f"optimizer {n + 1}" if len(a.optimizers) > 1 else "optimizer"
-            kind = GroupsItem if a.mode == "server" else OptimizerItem
+            kind = GroupsItem if a.mode == "server" and not servers else OptimizerItem
             items.append(kind(f"{name}: {which}", optimizer))
         for key, value in a.state.items():
             items.append(ObjectItem(f"{name}: state[{key!r}]", value))

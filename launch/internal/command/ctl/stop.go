@@ -20,7 +20,7 @@ func stopCommand() *cli.Command {
    launch ctl stop
 
 SIGUSR1 to launch does the same. The workers need a folder for checkpoints (examples/cifar10 --checkpoint-dir), and must train with
-worker.Fit or do what kvstore.Stopper says. If no checkpoint is complete within launch --checkpoint-timeout the job is stopped without
+worker.Fit or do what kvstore.Stopper says; Python programs give paragon.torch.ElasticSampler, or paragon.elastic.batches, checkpoint=. If no checkpoint is complete within launch --checkpoint-timeout the job is stopped without
 one, and launch ends with another code. Where the workers report that they have no folder for checkpoints the request is refused: all
 training would be lost. --force stops the job all the same:
 

@@ -8,7 +8,7 @@ import socket
 from typing import Iterator, List, Optional, Type
 
 import paragon
-from paragon import ParagonError, Store
+from paragon import ParagonError, Store, _stop
 from paragon._store import Turn
 
 from .. import _collectives
@@ -86,7 +86,7 @@ class Job:
             return
         # There are no examples to share out: each step uses one of a number that does not end.
         self._turn = self.store.sampler(
-            examples=1 << 30, batch=1, epochs=1 << 10, seed=0, order="sequential"
+            examples=1 << 30, batch=1, epochs=1 << 10, seed=0, order="sequential", stops=True
         )
 
     def end_step(self) -> Optional[Turn]:
@@ -94,9 +94,11 @@ class Job:
         if self._turn is None:
             return None
         before, turn = self._turn, self.store.turn()
-        while turn.kind == "epoch":
+        while turn.kind in ("epoch", "stop"):
             turn = self.store.turn()
         self._turn = turn
+        if turn.kind == "stopped":
+            raise _stop.end(self.store, turn, "elastic.run has no place for one of all workers")
         if turn.kind != "step":
             return turn
         if turn.division == before.division:
