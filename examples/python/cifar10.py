@@ -5,8 +5,8 @@
 
 FOLDER has the six files of the binary version (data_batch_1.bin to test_batch.bin), or the archive
 cifar-10-binary.tar.gz, or what torchvision has downloaded. Each image is used exactly once an
-epoch. Without launch it is a job of one worker. With --checkpoint FILE `launch ctl stop`, and Ctrl-C,
-end it after a step, and the same command goes on there, with any number of workers.
+epoch. Without launch it is a job of one worker. With --checkpoint FILE `launch ctl stop`, and
+Ctrl-C, end it after a step, and the same command goes on there, with any number of workers.
 """
 
 import argparse
@@ -131,7 +131,7 @@ def arguments():
     parser.add_argument("--threads", type=int, help="of each worker's torch")
     parser.add_argument("--width", type=int, default=64, help="channels of the first stage")
     parser.add_argument("--stem", choices=("cifar", "imagenet"), default="cifar")
-    parser.add_argument("--checkpoint", help="file of a job that stops; if there, it goes on from it")
+    parser.add_argument("--checkpoint", help="file for a job that stops; if there, it goes on")
     parser.add_argument("--save", help="file for the model at the end (safetensors)")
     return parser.parse_args()
 

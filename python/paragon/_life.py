@@ -25,8 +25,8 @@ _hooked = False
 _sigterm = 0
 # _told_to_end says that SIGTERM has asked for leave.
 _told_to_end = False
-# _apart says that children that are forked get a process group of their own: launch sends SIGTERM to
-# the whole group of a worker, which takes its step to the end and needs its data loader for that.
+# _apart says that children that are forked get a process group of their own: launch sends SIGTERM
+# to the whole group of a worker, which takes its step to the end and needs its data loader for that.
 _apart = False
 # _OTHER_LAUNCHERS set a variable to how many processes they have started.
 _OTHER_LAUNCHERS = {

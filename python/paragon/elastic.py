@@ -19,8 +19,8 @@ membership changes. A turn that is left by ``break`` or an exception is not used
 the mean over the batch; pushes are weighted with the number of its examples, so that a mean over
 workers is one over examples.
 
-A job that is stopped (``launch ctl stop``, SIGUSR1 to launch, Ctrl-C) calls ``checkpoint=`` on every
-worker after a step, if it is given, and the loop ends with :class:`StoppedExit`::
+A job that is stopped (``launch ctl stop``, SIGUSR1 to launch, Ctrl-C) calls ``checkpoint=`` on
+every worker after a step, if it is given, and the loop ends with :class:`StoppedExit`::
 
     def checkpoint():
         if store.rank == 0:
@@ -97,9 +97,10 @@ def batches(
     worker leave at the end of a turn, where the program has no handler of its own; if the job
     cannot go on without it all workers stop together.
 
-    ``checkpoint`` is called on every worker where all stop before the last epoch; it writes what the
-    next run goes on from. That run is given ``first``, ``cuts`` and ``steps`` as :attr:`Batches.position`
-    had them then: no example of the epoch is used twice, whatever the number of workers."""
+    ``checkpoint`` is called on every worker where all stop before the last epoch; it writes what
+    the next run goes on from. That run is given ``first``, ``cuts`` and ``steps`` as
+    :attr:`Batches.position` had them then: no example of the epoch is used twice, whatever the
+    number of workers."""
     arguments = (examples, batch_size, epochs, seed, first, order)
     return Batches(store, arguments, cuts, steps, checkpoint)
 
@@ -153,8 +154,8 @@ class Batches(Iterator[Batch]):
 
     @property
     def position(self) -> Dict[str, Any]:
-        """Where the run is, as arguments of :func:`batches` of one that goes on from here: ``first``,
-        ``cuts`` and ``steps``. Between the steps of an epoch that epoch begins anew; where all
+        """Where the run is, as arguments of :func:`batches` of one that goes on from here:
+        ``first``, ``cuts`` and ``steps``. Between the steps of an epoch that epoch begins anew; where all
         workers stop it does not."""
         turn = self.turn
         if turn is None:

@@ -42,7 +42,8 @@ if os.path.exists("run.safetensors"):
 
 def digest():
     data = hashlib.sha256()
-    for t in [*model.parameters(), *optimizer.state_dict()["state"].values(), schedule.state_dict()]:
+    slots = optimizer.state_dict()["state"].values()
+    for t in [*model.parameters(), *slots, schedule.state_dict()]:
         for v in t.values() if isinstance(t, dict) else [t]:
             data.update(repr(v.tolist() if isinstance(v, torch.Tensor) else v).encode())
     return data.hexdigest()[:16]

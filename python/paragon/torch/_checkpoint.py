@@ -1,8 +1,8 @@
 """Checkpoints: everything that workers keep alike, with the place in the epoch, in one file.
 
-It is what a worker that joins receives: of all that is attached parameters, buffers, optimizers and
-the objects of ``attach(state=...)``. The file is in the format safetensors. Its tensors are named by
-numbers; "paragon.checkpoint" of its metadata has the structure in which they are.
+It is what a worker that joins receives: of all that is attached parameters, buffers, optimizers
+and the objects of ``attach(state=...)``. The file is in the format safetensors. Its tensors are
+named by numbers; "paragon.checkpoint" of its metadata has the structure in which they are.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def write(path: Path, attached: Sequence[Any], position: Dict[str, Any]) -> None
 
 
 def read(path: Path, attached: Sequence[Any]) -> Dict[str, Any]:
-    """Gives what is attached the state of a checkpoint, and returns the position. Every worker calls
-    it, with the same file."""
+    """Gives what is attached the state of a checkpoint, and returns the position. Every worker
+    calls it, with the same file."""
     tensors, strings = _safetensors.read(path)
     if _NAME not in strings:
         raise DamagedError(
