@@ -118,52 +118,48 @@ func (a *rowsArguments) slots(op string, s *session) (ids []int64, values []floa
 	return ids[:a.N], values[:a.N*rowLen], giveBack, nil
 }
 
-// pushRows is the operation push_rows.
-func pushRows(ctx context.Context, s *session, args json.RawMessage) (any, error) {
+// withRows carries out push_rows or pull_rows: call gets the numbers and the values.
+func withRows(s *session, op string, args json.RawMessage, call func(store kvstore.Store, a *rowsArguments, ids []int64, values []float32) error) error {
 	var a rowsArguments
 	if err := arguments(args, &a); err != nil {
-		return nil, err
+		return err
 	}
 	store, err := s.member.get()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ids, values, giveBack, err := a.slots("push_rows", s)
+	ids, values, giveBack, err := a.slots(op, s)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer giveBack()
-	weight := float32(1)
-	if a.Weight != nil {
-		weight = *a.Weight
-	}
-	by, err := s.turns.contribution(store, weight, a.Examples, a.Factor)
-	if err != nil {
-		return nil, fmt.Errorf("bridge: push_rows: %w", err)
-	}
-	count, err := s.turns.count(a.Key)
-	if err != nil {
-		return nil, err
-	}
-	return nil, by.push([]kvstore.Entry{{Key: a.Key}}, []*keyCount{count}, func(p kvstore.Pusher, _ []kvstore.Entry) error {
-		return p.PushRows(ctx, a.Key, ids, values)
+	return call(store, &a, ids, values)
+}
+
+// pushRows is the operation push_rows.
+func pushRows(ctx context.Context, s *session, args json.RawMessage) (any, error) {
+	return nil, withRows(s, "push_rows", args, func(store kvstore.Store, a *rowsArguments, ids []int64, values []float32) error {
+		weight := float32(1)
+		if a.Weight != nil {
+			weight = *a.Weight
+		}
+		by, err := s.turns.contribution(store, weight, a.Examples, a.Factor)
+		if err != nil {
+			return fmt.Errorf("bridge: push_rows: %w", err)
+		}
+		count, err := s.turns.count(a.Key)
+		if err != nil {
+			return err
+		}
+		return by.push([]kvstore.Entry{{Key: a.Key}}, []*keyCount{count}, func(p kvstore.Pusher, _ []kvstore.Entry) error {
+			return p.PushRows(ctx, a.Key, ids, values)
+		})
 	})
 }
 
 // pullRows is the operation pull_rows.
 func pullRows(ctx context.Context, s *session, args json.RawMessage) (any, error) {
-	var a rowsArguments
-	if err := arguments(args, &a); err != nil {
-		return nil, err
-	}
-	store, err := s.member.get()
-	if err != nil {
-		return nil, err
-	}
-	ids, values, giveBack, err := a.slots("pull_rows", s)
-	if err != nil {
-		return nil, err
-	}
-	defer giveBack()
-	return nil, store.PullRows(ctx, a.Key, ids, values)
+	return nil, withRows(s, "pull_rows", args, func(store kvstore.Store, a *rowsArguments, ids []int64, values []float32) error {
+		return store.PullRows(ctx, a.Key, ids, values)
+	})
 }
