@@ -99,7 +99,7 @@ class FakeRegion:
         return whole[: len(whole) // kind.itemsize * kind.itemsize].view(kind)
 
     def free(self) -> None:
-        pass
+        self._slots = []
 
 
 class FakePlan:

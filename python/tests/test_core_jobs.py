@@ -251,8 +251,8 @@ def test_a_wait_that_takes_too_long_names_key_worker_and_seconds(tmp_path: Path)
 store = kv.create("dist_sync", timeout=3)
 store.init("slow", np.ones(2, F))
 if store.rank == 1:
-    while not os.path.exists("heard"):
-        time.sleep(0.05)
+    # It opens when worker 0 has heard.
+    open("heard").close()
     sys.exit(0)
 try:
     store.pushpull("slow", np.ones(2, F))
@@ -260,6 +260,7 @@ except errors.UnavailableError as e:
     print("heard", e.key, e.worker, round(e.seconds), str(e).replace(chr(10), " "))
 open("heard", "w").close()
 """
+    os.mkfifo(tmp_path / "heard")
     p = job(tmp_path, KV + code, "-n", "2", status=None)
     heard = lines(p, "heard")
     assert heard and heard[0].startswith("slow 0 3 "), (p.out, p.err)
@@ -313,10 +314,10 @@ def test_the_bridge_ends_with_a_killed_program_though_a_child_lives(tmp_path: Pa
 store = kv.create("dist_sync")
 child = os.fork()
 if child == 0:
-    time.sleep(60)
+    signal.pause()
     os._exit(0)
 print(store.store._bridge.pid, child, flush=True)
-time.sleep(60)
+signal.pause()
 """
     p = start(tmp_path, KV + code, launch=REAL)
     assert p.stdout is not None
@@ -335,17 +336,20 @@ def test_a_wait_for_another_worker_is_said(tmp_path: Path) -> None:
 store = kv.create("dist_sync")
 store.init("slow", np.ones(2, F))
 if store.rank == 1:
-    while not os.path.exists("said"):
-        time.sleep(0.05)
+    # It opens when worker 0 has said so.
+    open("said").close()
 class Said:
-    def __init__(self, to): self.to = to
+    def __init__(self, to): self.to, self.heard = to, False
     def write(self, text):
-        if "slow" in text and "worker 1" in text: open("said", "w").close()
+        if not self.heard and "slow" in text and "worker 1" in text:
+            self.heard = True
+            open("said", "w").close()
         return self.to.write(text)
     def flush(self): self.to.flush()
 sys.stderr = Said(sys.stderr)
 store.pushpull("slow", np.ones(2, F))
 """
+    os.mkfifo(tmp_path / "said")
     p = job(tmp_path, KV + code, "-n", "2")
     said = [line for line in p.err.splitlines() if "| paragon: push-pull has waited" in line]
     assert "for key slow (round 0)" in said[0] and "worker 1 on localhost" in said[-1], p.err
