@@ -13,13 +13,13 @@ const slice = 24
 // that reads and writes of memory overlap.
 func streams() {
 	for _, s := range []isa{avx512, avx2} {
-		s.sumTo(false)
-		s.sumTo(true)
+		s.pastCaches(false)
+		s.pastCaches(true)
 	}
 }
 
-// sumTo writes the kernel of SumTo, or that of MeanTo if mean.
-func (s isa) sumTo(mean bool) {
+// pastCaches writes the kernel of SumTo, or that of MeanTo if mean.
+func (s isa) pastCaches(mean bool) {
 	name, signature, kernel := "sumTo", "func(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)", "SumTo"
 	if mean {
 		name, signature, kernel = "meanTo", "func(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)", "MeanTo"

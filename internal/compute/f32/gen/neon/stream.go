@@ -5,13 +5,13 @@ const slice = 24
 
 func init() {
 	sets["stream"] = func() {
-		sumTo(false)
-		sumTo(true)
+		pastCaches(false)
+		pastCaches(true)
 	}
 }
 
-// sumTo writes the kernel of SumTo, or that of MeanTo if mean.
-func sumTo(mean bool) {
+// pastCaches writes the kernel of SumTo, or that of MeanTo if mean.
+func pastCaches(mean bool) {
 	name, signature, kernel := "sumToNEON", "func(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int)", "SumTo"
 	if mean {
 		name, signature, kernel = "meanToNEON", "func(dsts *[]float32, dstsBytes int, srcs *[]float32, srcsBytes int, n int, by float32)", "MeanTo"
