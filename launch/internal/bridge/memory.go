@@ -164,7 +164,6 @@ func (m *memory) words() (*region, error) {
 		m.regions = map[uint32]*region{}
 	}
 	m.regions[0] = r
-	r.users++
 	return r, nil
 }
 

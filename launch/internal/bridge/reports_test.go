@@ -191,3 +191,29 @@ func TestATraceHasThePartsOfAStep(t *testing.T) {
 		}
 	})
 }
+
+// What the other workers keep a turn waiting for is waited for in its step.
+func TestAStepHasTheTimeOfItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := stores(t)
+		r := &reported{Store: kv[0]}
+		a, b := play(t, r), play(t, kv[1])
+		for i, op := range []string{"sampler", "turn", "turn"} {
+			args := map[string]any{}
+			if i == 0 {
+				args = oneEpoch
+			}
+			asked := make(chan error, 1)
+			go func() { asked <- a.ask(t.Context(), op, args, nil) }()
+			if i == 1 {
+				time.Sleep(2 * time.Second)
+			}
+			if err := errors.Join(b.ask(t.Context(), op, args, nil), <-asked); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(r.steps) != 2 || r.steps[0].Wait != 0 || r.steps[1].Wait != 2*time.Second {
+			t.Errorf("got reports %+v, want two, of which the second one has waited 2 s", r.steps)
+		}
+	})
+}

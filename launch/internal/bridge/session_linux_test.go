@@ -101,6 +101,20 @@ func TestMemoryThatPythonLeavesGoesWithItsLastUser(t *testing.T) {
 	}
 }
 
+// The number of regions is bounded, those on their way included.
+func TestRegionsAreBounded(t *testing.T) {
+	m := &memory{most: 1 << 20, regions: map[uint32]*region{}, leaving: 2, last: maxRegions}
+	for i := range uint32(maxRegions - 3) {
+		m.regions[i] = &region{}
+	}
+	if _, _, err := m.add([]int{5}); err != nil {
+		t.Errorf("the last region: %v", err)
+	}
+	if _, _, err := m.add([]int{5}); !errors.Is(err, errUsage) {
+		t.Errorf("one more: got error %v, want one of class Usage", err)
+	}
+}
+
 // The bound of all regions holds also where whole pages are more than was asked for.
 func TestMemoryIsBounded(t *testing.T) {
 	m := &memory{most: 1<<20 + 4}
