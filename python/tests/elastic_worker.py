@@ -125,7 +125,11 @@ class Worker:
         kept = {"schedule": schedule, "counters": counters}
         pt.attach(model, optimizer, store, state=kept, optimizer=mode)
         batches = pt.ElasticSampler(EXAMPLES, BATCH)
-        loader = DataLoader(Examples(), batch_sampler=batches, num_workers=1)
+        # A loader's process that is to be killed has to be a child of this one.
+        way = "fork" if self.fate.startswith("loader") else None
+        loader = DataLoader(
+            Examples(), batch_sampler=batches, num_workers=1, multiprocessing_context=way
+        )
         self.say(joins=store.joining)
         if store.joining and "join" in self.fates:
             # Worker 0 waits for this, so that the job does not end before.
@@ -164,4 +168,6 @@ class Worker:
                 self.say(epoch=epoch, step=step, used=used)
 
 
-Worker(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])).run()
+# From Python 3.14 on the loader's processes import this file.
+if __name__ == "__main__":
+    Worker(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])).run()

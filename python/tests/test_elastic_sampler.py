@@ -207,14 +207,26 @@ def test_a_turn_that_ctrl_c_came_out_of_is_asked_for_again(monkeypatch):
     want_each_once(job)
 
 
-def test_a_process_of_the_loader_that_is_killed_is_named():
-    class Killing(Numbers):
-        def __getitem__(self, i):
-            os.kill(os.getpid(), signal.SIGKILL)
+class Killing(Numbers):
+    def __getitem__(self, i):
+        os.kill(os.getpid(), signal.SIGKILL)
 
+
+def test_a_process_of_the_loader_that_is_killed_is_named():
     sampler, _epochs = begun()
     loader = torch.utils.data.DataLoader(Killing(10), batch_sampler=sampler, num_workers=1)
     with pytest.raises((ParagonError, RuntimeError), match=r"DataLoader worker \(pid"):
+        list(sampler.batches(loader))
+
+
+def test_a_loader_whose_processes_do_not_start_is_told_why(monkeypatch):
+    def refused(self):
+        raise ConnectionResetError(104, "Connection reset by peer")
+
+    sampler, _epochs = begun()
+    loader = torch.utils.data.DataLoader(Numbers(10), batch_sampler=sampler, num_workers=1)
+    monkeypatch.setattr(torch.utils.data.DataLoader, "_get_iterator", refused)
+    with pytest.raises(ParagonError, match=r'(?s)Connection reset.*__main__.*context="fork"'):
         list(sampler.batches(loader))
 
 

@@ -154,6 +154,9 @@ def test_trainer_and_accelerate_in_a_job_of_two(tmp_path: Path) -> None:
 ELASTIC = (
     COMMON
     + """
+    # This text has no main() that forkserver, Python 3.14's own choice, could leave alone.
+    import multiprocessing
+    multiprocessing.set_start_method("fork")
     events = open("events", "a", buffering=1)
 
     class Watch(transformers.TrainerCallback):

@@ -25,6 +25,17 @@ __all__ = ["ElasticSampler", "Index", "RemovedExit", "StoppedExit", "example_see
 # So many batches are asked of the bridge at once.
 _AHEAD = 64
 
+# Python 3.14 starts processes by forkserver unless it is told otherwise.
+_NOT_STARTED = """\
+ElasticSampler: the loader's processes did not start: {error}. Those that forkserver and spawn start \
+import the program first, and forkserver is what Python 3.14 takes by itself: put the program's top \
+level into
+
+    if __name__ == "__main__":
+        main()
+
+or give the DataLoader multiprocessing_context="fork\""""
+
 
 class RemovedExit(SystemExit):
     """This worker was asked to leave, and has. It ends the program in order, with exit code 0.
@@ -580,7 +591,10 @@ class _Source:
             self.end()
         if self._iterator is None:
             self._sampler._draw = None
-            self._iterator = iter(self._loader)
+            try:
+                self._iterator = iter(self._loader)
+            except (ConnectionError, EOFError) as err:
+                raise errors.ParagonError(_NOT_STARTED.format(error=repr(err))) from err
         try:
             batch = next(self._iterator, self)
         except (EOFError, OSError, RuntimeError) as err:
