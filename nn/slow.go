@@ -39,7 +39,7 @@ func faster(o gorgonia.Op) (kind, instead string) {
 	case "*gorgonia.maxPoolOp", "*gorgonia.maxPoolDiffOp":
 		return "gorgonia.MaxPool2D with a pad of more than half of the kernel, or windows of more than 256 elements", "nn.MaxPool2D"
 	case "*gorgonia.GroupNormOp":
-		return "gorgonia.GroupNorm", "nn.BatchNorm2D"
+		return "gorgonia.GroupNorm", "nn.GroupNorm"
 	case "*gorgonia.softmaxOp":
 		return "gorgonia.SoftMax or LogSoftMax", "nn.SoftmaxCrossEntropy for a loss, nn.Softmax for rows"
 	case "*gorgonia.byIndicesOp":
@@ -49,7 +49,7 @@ func faster(o gorgonia.Op) (kind, instead string) {
 			return "gorgonia.Rectify or LeakyRelu", "nn.ReLU, whose gradient at 0 is 0 in place of 1"
 		}
 	case "*gorgonia.repeatOp":
-		return "a broadcast of gorgonia's", "the bias of nn.Linear or nn.Conv2D, or nn.BatchNorm2D"
+		return "a broadcast of gorgonia's", "nn.Add or nn.Mul, which broadcast, the bias of nn.Linear or nn.Conv2D, or nn.BatchNorm2D"
 	}
 	return "", ""
 }

@@ -113,7 +113,7 @@ func (l *lowering) matMul(o *op.MatMul) error {
 	if err := l.emit(kind, RowMajor, nil); err != nil {
 		return err
 	}
-	l.last().TransA, l.last().TransB = o.TransA, o.TransB
+	l.last().Attr, l.last().TransA, l.last().TransB = o, o.TransA, o.TransB
 	return nil
 }
 
