@@ -113,9 +113,9 @@ func addNumber(y, x []float32, v float32) {
 }
 
 // sumTo adds up what was repeated. Where a long run is kept, rows of it are added in order, a piece
-// of their columns at a time: so positions get the sum over all examples in one pass. A short run
-// that rows end with, such as a bias, is summed in pieces as BiasAdd's gradient is. Else each
-// result is a sum of its own.
+// of their columns at a time: so positions get the sum over all examples in one pass. A shorter run
+// that rows end with, such as a bias, is summed in pieces of the rows. Else each result is a sum of
+// its own.
 func (b *broadcasts) sumTo(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.SumTo)
 	axes := spreads(a.From, a.From, a.To)
@@ -127,7 +127,9 @@ func (b *broadcasts) sumTo(o *plan.Op) (kernel, error) {
 			y, x := b.mem.floats(o.Out[0]), b.mem.floats(o.In[0])
 			return then(func() { copy(y, x) })
 		}}, nil
-	case columns && inner.size < manyColumns:
+	case columns && inner.size < manyColumns && inner.size >= fewColumns:
+		return b.rowSums(o, axes[1].size, inner.size), nil
+	case columns && inner.size < fewColumns:
 		doubles := sumDoubles(axes[1].size, inner.size)
 		return kernel{doubles: doubles, bind: func() func() error {
 			y, x := b.mem.floats(o.Out[0]), f32.Array{F32: b.mem.floats(o.In[0])}
@@ -147,7 +149,31 @@ func (b *broadcasts) sumTo(o *plan.Op) (kernel, error) {
 	return b.sums(o, axes), nil
 }
 
+// rowSums adds rows of c numbers: in float32 within a piece, and the pieces, in their order, in
+// float64.
+func (b *broadcasts) rowSums(o *plan.Op, rows, c int) kernel {
+	n := pieces(rows, min(maxFloatSum, gradGrain*rowGrain(c)))
+	return kernel{scratch: 4 * int64(c*n), bind: func() func() error {
+		y, x, parts := b.mem.floats(o.Out[0]), b.mem.floats(o.In[0]), b.mem.scratch(o)
+		piece := func(k int) {
+			part := rowAt(parts, k, c)
+			clear(part)
+			for i := k * rows / n; i < (k+1)*rows/n; i++ {
+				f32.AddTo(part, rowAt(x, i, c))
+			}
+		}
+		total := b.threads.split(c, columnGrain, func(lo, hi int) { addParts(y, parts, lo, hi, c, n) })
+		return then(func() { b.threads.pool.Run(n, piece) }, total)
+	}}
+}
+
 const (
+	// fewColumns is how many columns make a row too short to be added by itself.
+	fewColumns = 64
+
+	// maxFloatSum is the most numbers that are added in float32.
+	maxFloatSum = 256
+
 	// manyColumns is how many columns there are where threads share them rather than the rows.
 	manyColumns = 16384
 

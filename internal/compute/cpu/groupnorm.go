@@ -36,8 +36,7 @@ func (s groupSize) channelsOf(group int) (lo, hi int) {
 // count is how many numbers a group of an image has.
 func (s groupSize) count() float64 { return float64(s.c / s.groups * s.pixels) }
 
-// norm is op.GroupNorm: a pass for the means, one for the variances around them, and one that
-// writes y.
+// norm is op.GroupNorm: a pass for the statistics, and one that writes y.
 func (g *groupNorms) norm(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.GroupNorm)
 	s := groupSizeOf(o, a.Groups)
@@ -60,34 +59,31 @@ func (g *groupNorms) norm(o *plan.Op) (kernel, error) {
 	}}, nil
 }
 
-// A groupMoments finds the statistics of an image's groups.
+// A groupMoments finds the statistics of an image's groups, from sums around centers that some of
+// the numbers give, as a moments does; a second pass follows where those were no good.
 type groupMoments struct {
 	groupSize
 	x            []float32
 	sum, squares []float64
 
-	// scale and shift are for each channel. shift has the centers of the second pass before.
+	// scale and shift are for each channel. shift has the centers before.
 	scale, shift []float32
 }
 
 // line sets scale and shift so that y = x·scale + shift, and means and rstds unless they are nil.
 func (m *groupMoments) line(w, b []float32, eps float64, means, rstds []float32) {
-	m.clear()
-	f32.ChannelSums(m.sum, m.squares, m.x)
-	for k := range m.groups {
-		lo, hi := m.channelsOf(k)
-		center := float32(sumOf(m.sum[lo:hi]) / m.count())
-		for c := lo; c < hi; c++ {
-			m.shift[c] = center
+	m.sample()
+	if !m.around() {
+		for k := range m.groups {
+			mean, _ := m.of(k)
+			m.center(k, float32(mean))
 		}
+		m.around()
 	}
-	m.clear()
-	f32.ChannelSumsAround(m.sum, m.squares, m.x, m.shift)
 	for k := range m.groups {
+		mean, variance := m.of(k)
+		rstd := 1 / math.Sqrt(variance+eps)
 		lo, hi := m.channelsOf(k)
-		d := sumOf(m.sum[lo:hi]) / m.count()
-		mean := float64(m.shift[lo]) + d
-		rstd := 1 / math.Sqrt(max(sumOf(m.squares[lo:hi])/m.count()-d*d, 0)+eps)
 		for c := lo; c < hi; c++ {
 			m.scale[c] = float32(float64(w[c]) * rstd)
 			m.shift[c] = float32(float64(b[c]) - mean*float64(w[c])*rstd)
@@ -101,9 +97,46 @@ func (m *groupMoments) line(w, b []float32, eps float64, means, rstds []float32)
 	}
 }
 
-func (m *groupMoments) clear() {
+// sample makes the mean of some pixels each group's center.
+func (m *groupMoments) sample() {
+	n := min(m.pixels, sampleRows)
+	for k := range m.groups {
+		lo, hi := m.channelsOf(k)
+		sum := 0.0
+		for i := range n {
+			sum += float64(f32.Sum(m.x[i*m.pixels/n*m.c:][lo:hi]))
+		}
+		m.center(k, float32(sum/float64(n*(hi-lo))))
+	}
+}
+
+func (m *groupMoments) center(k int, v float32) {
+	lo, hi := m.channelsOf(k)
+	for c := lo; c < hi; c++ {
+		m.shift[c] = v
+	}
+}
+
+// around takes the sums around the centers, and reports whether those were near enough.
+func (m *groupMoments) around() bool {
 	clear(m.sum)
 	clear(m.squares)
+	f32.ChannelSumsAround(m.sum, m.squares, m.x, m.shift)
+	for k := range m.groups {
+		lo, _ := m.channelsOf(k)
+		mean, variance := m.of(k)
+		if d := mean - float64(m.shift[lo]); d*d > secondPass*variance {
+			return false
+		}
+	}
+	return true
+}
+
+// of are the mean and the variance of a group, from the sums around its center.
+func (m *groupMoments) of(k int) (mean, variance float64) {
+	lo, hi := m.channelsOf(k)
+	d := sumOf(m.sum[lo:hi]) / m.count()
+	return float64(m.shift[lo]) + d, max(sumOf(m.squares[lo:hi])/m.count()-d*d, 0)
 }
 
 func sumOf(x []float64) (sum float64) {

@@ -35,10 +35,12 @@ func (l *layouts) convert(o *plan.Op) (kernel, error) {
 
 // turn is transpose, from and to either type.
 func turn(y, x f32.Array, rows, cols int) {
-	same32, same16 := func(v float32) float32 { return v }, func(h uint16) uint16 { return h }
+	same16 := func(h uint16) uint16 { return h }
 	switch {
 	case y.F32 != nil && x.F32 != nil:
-		transpose(y.F32, x.F32, rows, cols, same32)
+		for first := 0; first < cols; first += side {
+			turnStrip(f32.Tiles(f32.Active()), y.F32, x.F32, axis{rows, cols, 1}, axis{cols, 1, rows}, first, min(side, cols-first))
+		}
 	case y.F32 != nil:
 		transpose(y.F32, x.BF16, rows, cols, f32.BFloat16Value)
 	case x.F32 != nil:
@@ -51,7 +53,6 @@ func turn(y, x f32.Array, rows, cols int) {
 // transpose sets y (cols×rows) to x (rows×cols) turned over, in squares that fit the first-level
 // cache.
 func transpose[D, S float32 | uint16](y []D, x []S, rows, cols int, as func(S) D) {
-	const side = 16
 	for r0 := 0; r0 < rows; r0 += side {
 		r1 := min(r0+side, rows)
 		for c0 := 0; c0 < cols; c0 += side {

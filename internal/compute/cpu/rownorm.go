@@ -89,7 +89,7 @@ func (r *rowNorms) normGrad(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.RowNormGrad)
 	c := o.In[1].Len()
 	rows := o.In[0].Len() / c
-	n := pieces(rows, gradGrain*rowGrain(c))
+	n := pieces(rows, min(maxFloatSum, gradGrain*rowGrain(c)))
 	return kernel{scratch: 4 * int64(2*c*n), bind: func() func() error {
 		x, w, means, rstds, dy := r.mem.floats(o.In[0]), r.mem.floats(o.In[1]), r.mem.floats(o.In[2]), r.mem.floats(o.In[3]), r.mem.floats(o.In[4])
 		dx, dw := r.mem.floats(o.Out[0]), r.mem.floats(o.Out[1])
