@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -316,5 +317,228 @@ func TestALiBisSlopesAreThoseOfThePaper(t *testing.T) {
 	}
 	if n != 7 {
 		t.Errorf("got %d lists of slopes, want 7", n)
+	}
+}
+
+// compiled compiles a loss for some threads, gives it its inputs and runs a step.
+func compiled(t *testing.T, loss *gorgonia.Node, cfg nn.Config, ints map[string][]float64, inputs map[string][]float64) *nn.Program {
+	t.Helper()
+	p, err := nn.Compile(loss, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	for name, x := range ints {
+		ids, err := p.IDs(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids.Set(converted[int32](x))
+	}
+	for name, x := range inputs {
+		in, err := p.Input(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(in, converted[float32](x))
+	}
+	if err := p.Step(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestAttentionGivesWhatTorchGives(t *testing.T) {
+	forms(t, func(t *testing.T, c *attentionOracle, packed bool) {
+		var first *nn.Program
+		for _, threads := range []int{1, 2, 5} {
+			a := c.build(tensor.Float32, packed)
+			p := compiled(t, a.loss, nn.Config{Threads: threads, Outputs: gorgonia.Nodes{a.o}}, a.ints, map[string][]float64{"do": a.do})
+			o, _ := c.Outputs.O.headsInside()
+			got, err := p.Output(a.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tolerance := 1e-5
+			if strings.Contains(c.Name, "large scores") {
+				// Scores of 400, and their lse, are off by 3e-5 each when they are rounded.
+				tolerance = 2e-4
+			}
+			near(t, "o", got, o, tolerance)
+			for _, q := range p.Params() {
+				if want, ok := c.want(packed)[q.Name]; ok {
+					near(t, "gradient of "+q.Name, q.Gradient, want, tolerance)
+				}
+			}
+			if first == nil {
+				first = p
+				continue
+			}
+			for i, q := range p.Params() {
+				for j, d := range q.Gradient {
+					if math.Float32bits(d) != math.Float32bits(first.Params()[i].Gradient[j]) {
+						t.Fatalf("gradient of %s at %d: with %d threads %g, with one %g", q.Name, j, threads, d, first.Params()[i].Gradient[j])
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestRotaryGivesWhatTorchGives(t *testing.T) {
+	for _, c := range readOracles[rotaryOracle](t, "rotary.json") {
+		if c.Inputs.X.Data == nil {
+			continue
+		}
+		for _, first := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %+v, first given %t", c.Name, c.Attributes, first), func(t *testing.T) {
+				loss, node, dy := c.build(tensor.Float32, first)
+				ints := make(map[string][]float64)
+				if first {
+					ints["first"] = []float64{float64(c.Attributes.First)}
+				}
+				p := compiled(t, loss, nn.Config{Threads: 2, Outputs: gorgonia.Nodes{node}}, ints, map[string][]float64{"dy": dy})
+				y, _ := c.Outputs.Y.headsInside()
+				got, err := p.Output(node)
+				if err != nil {
+					t.Fatal(err)
+				}
+				near(t, "y", got, y, 1e-6)
+				dx, _ := c.InputGradients.DX.headsInside()
+				near(t, "dx", p.Params()[0].Gradient, dx, 1e-6)
+			})
+		}
+	}
+}
+
+// tokenGraph is attention with rotary positions of T positions of a batch, over a cache if there is
+// one.
+func tokenGraph(batch, positions int, cache *nn.KVCache, cfg nn.AttentionConfig) *gorgonia.Node {
+	g := gorgonia.NewGraph()
+	cfg.Causal, cfg.Rotary = true, &nn.RotaryConfig{Size: 4}
+	if cache != nil {
+		cfg.Cache, cfg.First = cache, nn.IDs(g, "first", batch)
+	}
+	return nn.SelfAttention(nn.Input(g, "qkv", batch, positions, (4+2*2)*6), 4, 2, cfg)
+}
+
+// A prompt and then one token after the other give what all of them give at once, and an example may
+// begin again.
+func TestCachedAttentionGoesOnWhereItStopped(t *testing.T) {
+	const batch, all, prompt, width, out = 2, 14, 9, 48, 24
+	for _, cfg := range []nn.AttentionConfig{{}, {ALiBi: true}} {
+		whole := tokenGraph(batch, all, nil, cfg)
+		p, err := nn.Compile(whole, nn.Config{Inference: true, Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		qkv, err := p.Input("qkv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(1, 2))
+		for i := range qkv {
+			qkv[i] = float32(rng.NormFloat64())
+		}
+		if err := p.Forward(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want, err := p.Output(whole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cache := nn.NewKVCache("layer", 20)
+		for range 2 {
+			for _, part := range [][2]int{{0, prompt}, {prompt, prompt + 1}, {prompt + 1, prompt + 2}, {prompt + 2, all}} {
+				from, n := part[0], part[1]-part[0]
+				root := tokenGraph(batch, n, cache, cfg)
+				q, err := nn.Compile(root, nn.Config{Inference: true, Threads: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				first, err := q.IDs("first")
+				if err != nil {
+					t.Fatal(err)
+				}
+				first.Set([]int32{int32(from), int32(from)})
+				in, err := q.Input("qkv")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for b := range batch {
+					copy(in[b*n*width:(b+1)*n*width], qkv[(b*all+from)*width:])
+				}
+				if err := q.Forward(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				got, err := q.Output(root)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for b := range batch {
+					rows := make([]float64, n*out)
+					for i := range rows {
+						rows[i] = float64(want[(b*all+from)*out+i])
+					}
+					near(t, fmt.Sprintf("positions from %d of example %d", from, b), got[b*n*out:(b+1)*n*out], rows, 1e-5)
+				}
+				q.Close()
+			}
+		}
+	}
+}
+
+func TestACacheRefusesPositionsThatItHasNoRoomFor(t *testing.T) {
+	root := tokenGraph(1, 1, nn.NewKVCache("h.0", 8), nn.AttentionConfig{})
+	p, err := nn.Compile(root, nn.Config{Inference: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	first, err := p.IDs("first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.Set([]int32{8})
+	if err := p.Forward(t.Context()); err == nil || !strings.Contains(err.Error(), `begins at position 8 and has 1, and the cache "h.0" has room for 8`) {
+		t.Errorf("got error %v, want one that says what there is room for", err)
+	}
+}
+
+// Dropout drops what the loops drop, in both passes, and nothing in an evaluation.
+func TestDropoutOfAttentionIsThatOfTheLoops(t *testing.T) {
+	build := func(dt tensor.Dtype) (loss, o *gorgonia.Node, x []float64) {
+		g := gorgonia.NewGraph()
+		nn.Configure(g, nn.GraphConfig{Float64: dt == tensor.Float64, Seed: 5})
+		rng := rand.New(rand.NewPCG(3, 4))
+		x = make([]float64, 2*40*3*12)
+		for i := range x {
+			x[i] = rng.NormFloat64()
+		}
+		o = nn.SelfAttention(parameter(g, dt, "qkv", x, 2, 40, 36), 2, 2, nn.AttentionConfig{Causal: true, Dropout: 0.4, Name: "drop"})
+		return gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.HadamardProd(o, nn.Input(g, "do", 2, 40, 12))))), o, x[:2*40*12]
+	}
+	loss, _, do := build(tensor.Float64)
+	r, err := ref.New(loss)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := r.Set("do", do); err != nil {
+		t.Fatal(err)
+	}
+	loss32, _, _ := build(tensor.Float32)
+	p := compiled(t, loss32, nn.Config{Threads: 2}, nil, map[string][]float64{"do": do})
+	for step := range 2 {
+		if step > 0 {
+			if err := p.Step(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Step(); err != nil {
+			t.Fatal(err)
+		}
+		near(t, fmt.Sprintf("gradient of step %d", step), p.Params()[0].Gradient, r.Grad("qkv"), 1e-5)
 	}
 }

@@ -5,17 +5,37 @@ package main
 import (
 	"flag"
 	"log"
+	"maps"
+	"slices"
 
 	. "github.com/mmcloughlin/avo/build"
 )
 
+// sets are the functions of a file each.
+var sets = map[string]func(){
+	"tile":     tiles,
+	"vector":   vectors,
+	"channel":  channels,
+	"half":     halves,
+	"compress": compression,
+	"update":   updates,
+	"winograd": winograd,
+	"bf16":     bf16,
+	"rows":     tableRows,
+	"stored":   stored,
+	"squares":  squareSums,
+	"stream":   streams,
+	"rownorm":  rowNorms,
+	"columns":  columns,
+}
+
 func main() {
-	set := flag.String("set", "", "which functions to write: tile, vector, channel, half, compress, update, winograd, bf16, rows, stored, squares, stream, rownorm")
+	names := slices.Sorted(maps.Keys(sets))
+	set := flag.String("set", "", "which functions to write: one of the sets")
 	flag.Parse()
-	sets := map[string]func(){"tile": tiles, "vector": vectors, "channel": channels, "half": halves, "compress": compression, "update": updates, "winograd": winograd, "bf16": bf16, "rows": tableRows, "stored": stored, "squares": squareSums, "stream": streams, "rownorm": rowNorms}
 	f, ok := sets[*set]
 	if !ok {
-		log.Fatalf("gen: set %q, want one of tile, vector, channel, half, compress, update, winograd, bf16, rows, stored, squares, stream, rownorm", *set)
+		log.Fatalf("gen: set %q, want one of %q", *set, names)
 	}
 	ConstraintExpr("amd64")
 	f()
