@@ -48,8 +48,8 @@ func (a *attentions) plan(form *op.AttentionForm, rate float64, threshold uint64
 	return attention.New(s, a.tile, a.threads.pool)
 }
 
-// heads are q (0), k (1) or v (2) in their arrays, or in the one of all of them.
-func heads(l *attention.Plan, which int, arrays ...[]float32) attention.Heads {
+// headsOf is q (0), k (1) or v (2) in their arrays, or in the one of all of them.
+func headsOf(l *attention.Plan, which int, arrays ...[]float32) attention.Heads {
 	if l.Packed {
 		if arrays[0] == nil {
 			return attention.Heads{}
@@ -100,7 +100,7 @@ func (b *bound) read() error {
 
 func (a *attentions) bind(l *attention.Plan, in []*plan.Value) *bound {
 	arrays := a.arrays(&l.AttentionForm, in)
-	b := &bound{Inputs: attention.Inputs{Q: heads(l, 0, arrays...), K: heads(l, 1, arrays...), V: heads(l, 2, arrays...)}}
+	b := &bound{Inputs: attention.Inputs{Q: headsOf(l, 0, arrays...), K: headsOf(l, 1, arrays...), V: headsOf(l, 2, arrays...)}}
 	lengths, documents, bias := l.Places()
 	if lengths >= 0 {
 		b.Lengths = make([]int, l.B)
@@ -174,7 +174,7 @@ func (a *attentions) attentionGrad(o *plan.Op) (kernel, error) {
 		in, scratch := a.bind(l, o.In), a.mem.scratch(o)
 		y, lse, dy := result(l, a.mem.floats(o.In[n])), a.mem.floats(o.In[n+1]), result(l, a.mem.floats(o.In[n+2]))
 		grads := a.arrays(&attr.AttentionForm, o.Out)
-		dq, dk, dv := heads(l, 0, grads...), heads(l, 1, grads...), heads(l, 2, grads...)
+		dq, dk, dv := headsOf(l, 0, grads...), headsOf(l, 1, grads...), headsOf(l, 2, grads...)
 		var dbias []float32
 		if withBias {
 			dbias = a.mem.floats(o.Out[len(o.Out)-1])
@@ -220,9 +220,9 @@ func (a *attentions) cached(o *plan.Op) (kernel, error) {
 	step := attention.NewStep(over)
 	return kernel{scratch: 4 * int64(step.ScratchLen()), bind: func() func() error {
 		arrays := a.arrays(&attr.AttentionForm, o.In)
-		new := [2]attention.Heads{heads(l, 1, arrays...), heads(l, 2, arrays...)}
-		in := attention.Inputs{Q: heads(l, 0, arrays...), First: make([]int, l.B)}
-		in.K, in.V = heads(over, 1, nil, caches[0]), heads(over, 2, nil, nil, caches[1])
+		new := [2]attention.Heads{headsOf(l, 1, arrays...), headsOf(l, 2, arrays...)}
+		in := attention.Inputs{Q: headsOf(l, 0, arrays...), First: make([]int, l.B)}
+		in.K, in.V = headsOf(over, 1, nil, caches[0]), headsOf(over, 2, nil, nil, caches[1])
 		y, scratch := result(l, a.mem.floats(o.Out[0])), a.mem.scratch(o)
 		read := a.integers(in.First, o.In[n], func(b, first int) error { return attr.Cache.FirstPosition(b, first, l.T) })
 		return func() error {

@@ -47,6 +47,7 @@ package f32
 //go:generate avo -set stream -out ../stream_amd64.s -stubs ../stream_stubs_amd64.go
 //go:generate avo -set rownorm -out ../rownorm_amd64.s -stubs ../rownorm_stubs_amd64.go
 //go:generate avo -set columns -out ../columns_amd64.s -stubs ../columns_stubs_amd64.go
+//go:generate avo -set keep -out ../keep_amd64.s -stubs ../keep_stubs_amd64.go
 //go:generate -command neon env GOWORK=off go run -C gen ./neon
 //go:generate neon -set tile -out ../tile_arm64.s -stubs ../tile_stubs_arm64.go
 //go:generate neon -set vector -out ../vector_arm64.s -stubs ../vector_stubs_arm64.go

@@ -181,20 +181,25 @@ func (a *arena) take(n int) []float32 {
 }
 
 // multiply computes rows rows of a product, a tile at a time: those of left, stride values each,
-// from row0 and offset at of a row on, by depth packed rows of right, to rows of out, cols apart.
+// from offset at of a row on, by depth packed rows of right, to rows of out.
 func (l *Plan) multiply(w *worker, out, left []float32, stride, rows, at, depth int, right []float32, add bool) {
-	a := &w.gather
 	w.segment[0] = f32.Segment{Len: depth}
-	a.In, a.W, a.Out, a.Segments, a.Add = left[at:], right, out, w.segment[:], 0
-	if add {
+	w.gather.W, w.gather.Segments = right, w.segment[:]
+	l.tiles(w, out, left[at:], stride, rows, add)
+}
+
+// tiles computes a product whose right operand and segments are set.
+func (l *Plan) tiles(w *worker, out, left []float32, stride, rows int, add bool) {
+	a := &w.gather
+	if a.Add = 0; add {
 		a.Add = 1
 	}
+	for r := range min(rows, l.tile.Rows) {
+		a.InRow[r], a.OutRow[r] = r*stride, r*l.cols
+	}
 	for r0 := 0; r0 < rows; r0 += l.tile.Rows {
-		n := min(l.tile.Rows, rows-r0)
-		for r := range n {
-			a.InRow[r], a.OutRow[r] = (r0+r)*stride, (r0+r)*l.cols
-		}
-		l.tile.Gather(a, n, l.cols)
+		a.In, a.Out = left[r0*stride:], out[r0*l.cols:]
+		l.tile.Gather(a, min(l.tile.Rows, rows-r0), l.cols)
 	}
 }
 
@@ -306,16 +311,11 @@ func (l *Plan) hide(s []float32, t *tileOf) {
 	}
 }
 
-// mask sets more to dropout's multipliers of a tile.
+// mask sets more to dropout's multipliers of a tile. Queries of a panel that are not there have some,
+// too.
 func (l *Plan) mask(w *worker, t *tileOf) {
-	more := w.more[:t.n*l.cols]
-	clear(more)
-	for c := range t.queries {
-		first := ((t.b*l.H+t.h)*l.T+t.i0+c)*l.S + t.k0
-		for r := range t.n {
-			if op.DropoutKeep(l.in.Key, first+r, l.Threshold) {
-				more[r*l.cols+c] = l.Keep
-			}
-		}
+	first := ((t.b*l.H+t.h)*l.T+t.i0)*l.S + t.k0
+	for r := range t.n {
+		f32.Keep(w.more[r*l.cols:(r+1)*l.cols], l.in.Key, uint64(first+r), uint64(l.S), l.Threshold, l.Keep)
 	}
 }

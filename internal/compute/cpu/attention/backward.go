@@ -253,23 +253,14 @@ func (l *Plan) probabilities(w *worker, p, ds []float32, x *side, t *tileOf) {
 // addBlock adds to sums, or sets them to, the products of rows of a block's tiles, a row for each
 // key, by the rows of queries that the segments name.
 func (l *Plan) addBlock(w *worker, sums, tiles, tiles16, rows []float32, keys, n int, more bool) {
-	a, width := &w.gather, l.depth(l.cols)
-	a.In, a.Segments, a.Add = tiles, w.segments[:n], 0
+	width := l.depth(l.cols)
 	if l.tile.Pairs() {
-		a.In = tiles16
+		tiles = tiles16
 	}
-	if more {
-		a.Add = 1
-	}
+	w.gather.Segments = w.segments[:n]
 	for i := range l.panelsD {
-		a.W, a.Out = rows[i*l.panels*width*l.cols:], sums[i*backwardKeys*l.cols:]
-		for r0 := 0; r0 < keys; r0 += l.tile.Rows {
-			m := min(l.tile.Rows, keys-r0)
-			for r := range m {
-				a.InRow[r], a.OutRow[r] = (r0+r)*width, (r0+r)*l.cols
-			}
-			l.tile.Gather(a, m, l.cols)
-		}
+		w.gather.W = rows[i*l.panels*width*l.cols:]
+		l.tiles(w, sums[i*backwardKeys*l.cols:], tiles, width, keys, more)
 	}
 }
 

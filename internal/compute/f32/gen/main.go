@@ -27,6 +27,7 @@ var sets = map[string]func(){
 	"stream":   streams,
 	"rownorm":  rowNorms,
 	"columns":  columns,
+	"keep":     keeps,
 }
 
 func main() {
