@@ -3,6 +3,7 @@ package optim
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"math"
 	"reflect"
 )
 
@@ -74,8 +75,18 @@ type Config struct {
 
 	// ClipNorm scales the gradient of a key down so that its Euclidean norm is
 	// at most this, after ClipGradient. It is a norm for each key, not over
-	// all keys. Zero is no limit.
+	// all keys, which ClipGlobalNorm is. Zero is no limit.
 	ClipNorm float64 `json:"clip_norm,omitempty"`
+
+	// ClipGlobalNorm scales the gradients of all keys of a step down by one
+	// factor, so that the Euclidean norm over all of them together is at most
+	// this, after ClipGradient (PyTorch's clip_grad_norm_, which adds 1e-6 to
+	// the norm). A step whose norm is NaN or infinite changes nothing. Whoever
+	// has all keys finds the factor, see ClipFactor, and hands it to
+	// Pass.WithClip; without it an update is an error. worker.Trainer does so;
+	// own loops call kvstore.Store's ClipGlobalNorm. Not together with
+	// ClipNorm. Zero is no limit.
+	ClipGlobalNorm float64 `json:"clip_global_norm,omitempty"`
 
 	// Rescale multiplies the gradient, on top of the scale handed to At. Zero
 	// means 1.
@@ -166,6 +177,20 @@ func (c Config) WithDefaults() Config {
 // keys are best left uncut: lars, lamb, and every rule with ClipNorm.
 func (c Config) WholeKeys() bool {
 	return c.ClipNorm > 0 || c.Name == "lars" || c.Name == "lamb"
+}
+
+// ClipFactor returns what ClipGlobalNorm multiplies the gradients of a step by
+// whose norm over all keys is this: min(1, ClipGlobalNorm/norm). Zero says that
+// the norm is not a finite number, so that the step is to be skipped: no
+// value and no state changes.
+func (c Config) ClipFactor(norm float64) float64 {
+	switch {
+	case math.IsNaN(norm) || math.IsInf(norm, 0):
+		return 0
+	case c.ClipGlobalNorm == 0 || norm <= c.ClipGlobalNorm:
+		return 1
+	}
+	return c.ClipGlobalNorm / norm
 }
 
 // ScaleFor returns the scale to hand to Optimizer.At for a sum of

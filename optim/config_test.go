@@ -53,7 +53,7 @@ func TestValidateNamesTheFieldTheValueAndTheRule(t *testing.T) {
 // full is a config with every kind of field set.
 func full() optim.Config {
 	return optim.Config{
-		Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Velocity: optim.Gradients, WeightDecay: 5e-4, ClipGradient: 2, ClipNorm: 3, Rescale: 0.5,
+		Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Velocity: optim.Gradients, WeightDecay: 5e-4, ClipGradient: 2, ClipGlobalNorm: 3, Rescale: 0.5,
 		Reduction:           optim.Mean,
 		Schedule:            optim.Schedule{Kind: "cosine", Steps: 100, Warmup: 10, Final: 1e-4},
 		Changes:             []optim.Change{{Step: 3, LearningRate: 0}, {Step: 4, LearningRate: 0.2}},
@@ -187,7 +187,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		o := newOptimizer(t, cfg)
 		value, grad := []float32{1, -2}, []float32{0.5, 3}
-		if err := o.At(7, 1, o.Factors("key")).Update(value, grad, o.NewState(2)); err != nil {
+		if err := o.At(7, 1, o.Factors("key")).WithClip(1).Update(value, grad, o.NewState(2)); err != nil {
 			t.Fatal(err)
 		}
 	})

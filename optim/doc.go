@@ -37,8 +37,8 @@
 //
 //	g = clip(Rescale·scale·grad, ±ClipGradient)
 //
-// scaled down so that its norm over the key is at most ClipNorm, where these
-// are set. Weight decay comes after that and is never clipped.
+// scaled down so that its norm over the key is at most ClipNorm, or its norm
+// over all keys of the step at most ClipGlobalNorm, where these are set. Weight decay comes after that and is never clipped.
 //
 // # Range
 //

@@ -51,6 +51,8 @@ type Pass struct {
 	// times shrink. shrinkKnown says that shrink is that of the whole key.
 	scale, clip, shrink float32
 	shrinkKnown         bool
+	// globalKnown says that shrink has the factor of ClipGlobalNorm, if there is one.
+	globalKnown bool
 
 	// trust multiplies the learning rate of lars and lamb, once it is known.
 	trust      float64
@@ -75,6 +77,7 @@ func (o *Optimizer) AtRate(step uint64, learningRate, scale float64, factors Fac
 		clip:         float32(math.Inf(1)),
 		shrink:       1,
 		shrinkKnown:  o.cfg.ClipNorm == 0,
+		globalKnown:  o.cfg.ClipGlobalNorm == 0,
 		trust:        1,
 		trustKnown:   o.cfg.Name != "lars" && o.cfg.Name != "lamb",
 	}
@@ -133,6 +136,24 @@ func (p Pass) WithGain(gain float64) Pass {
 // range.
 const mostGain = 128
 
+// WithClip returns the pass with the gradient multiplied by factor, above 0 and
+// at most 1, after ClipGradient: that of ClipGlobalNorm, which is the same for
+// all keys of a step.
+func (p Pass) WithClip(factor float64) Pass {
+	p.shrink *= float32(factor)
+	p.globalKnown = true
+	return p
+}
+
+// checkClip returns an error if the factor of ClipGlobalNorm is not known.
+func (p Pass) checkClip() error {
+	if p.globalKnown {
+		return nil
+	}
+	return fmt.Errorf("optim: %s: update: ClipGlobalNorm is %v, but the pass does not know the factor: take GradientSquares of all keys of the step, and hand ClipFactor to WithClip",
+		p.o.cfg.Name, p.o.cfg.ClipGlobalNorm)
+}
+
 // LearningRate returns the rate of this pass: that of the schedule, times the
 // key's factor and the step's.
 func (p Pass) LearningRate() float64 { return p.learningRate * p.factor }
@@ -144,6 +165,9 @@ func (p Pass) Update(value, grad []float32, state *State) error {
 		return fmt.Errorf("optim: %s: update: got %d gradients for %d values", p.o.cfg.Name, len(grad), len(value))
 	}
 	if err := p.o.Check(state, len(value)); err != nil {
+		return err
+	}
+	if err := p.checkClip(); err != nil {
 		return err
 	}
 	if !p.shrinkKnown {
@@ -172,6 +196,9 @@ func (p Pass) UpdateRows(rows []int64, rowLen int, value, grad []float32, state 
 		return fmt.Errorf("optim: %s: update rows: got %d gradients for %d rows of %d", name, len(grad), len(rows), rowLen)
 	}
 	if err := p.o.Check(state, len(value)); err != nil {
+		return err
+	}
+	if err := p.checkClip(); err != nil {
 		return err
 	}
 	numRows := int64(len(value) / rowLen)

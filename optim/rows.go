@@ -100,6 +100,9 @@ func (p Pass) UpdateTable(rows []int64, rowLen int, table Table, grad []float32)
 	if rowLen <= 0 || len(grad)%rowLen != 0 || len(grad)/rowLen != len(rows) {
 		return fmt.Errorf("optim: %s: update table: got %d gradients for %d rows of %d", p.o.cfg.Name, len(grad), len(rows), rowLen)
 	}
+	if err := p.checkClip(); err != nil {
+		return err
+	}
 	b := takeBlock()
 	defer b.release()
 	if !p.shrinkKnown {

@@ -96,8 +96,11 @@ func (o *Optimizer) HasSecondMoment() bool {
 // HasMeasuredUpdate reports whether passes have UpdateMeasured: of adam and
 // adamw, unless gradients are clipped by their norm.
 func (o *Optimizer) HasMeasuredUpdate() bool {
-	return (o.cfg.Name == "adam" || o.cfg.Name == "adamw") && !o.cfg.WholeKeys()
+	return (o.cfg.Name == "adam" || o.cfg.Name == "adamw") && !o.cfg.WholeKeys() && !o.ClipsGlobalNorm()
 }
+
+// ClipsGlobalNorm reports whether passes need WithClip.
+func (o *Optimizer) ClipsGlobalNorm() bool { return o.cfg.ClipGlobalNorm > 0 }
 
 // SecondMoment returns the second moment v of state before update number step,
 // from 1, and the numbers with which the rule divides a gradient by

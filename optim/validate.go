@@ -61,6 +61,7 @@ func (c *Config) checkNumbers(r rule) (field string, got any, want string) {
 		{"TrustCoefficient", c.TrustCoefficient, 0},
 		{"ClipGradient", c.ClipGradient, 0},
 		{"ClipNorm", c.ClipNorm, 0},
+		{"ClipGlobalNorm", c.ClipGlobalNorm, 0},
 	} {
 		if f.below > 0 && !(f.value >= 0 && f.value < f.below) {
 			return f.name, f.value, fmt.Sprintf("at least 0 and below %v", f.below)
@@ -86,6 +87,8 @@ func (c *Config) checkChoices(r rule) (field string, got any, want string) {
 		return "Velocity", fmt.Sprintf("%q", c.Velocity), `"" without Momentum`
 	case math.IsNaN(c.Rescale) || math.IsInf(c.Rescale, 0):
 		return "Rescale", c.Rescale, "a finite number"
+	case c.ClipGlobalNorm > 0 && c.ClipNorm > 0:
+		return "ClipGlobalNorm", c.ClipGlobalNorm, fmt.Sprintf("0 with ClipNorm %v: gradients are clipped by the norm of each key or by that of all keys", c.ClipNorm)
 	case c.Reduction != "" && c.Reduction != Sum && c.Reduction != Mean:
 		return "Reduction", fmt.Sprintf("%q", c.Reduction), `"sum" or "mean"`
 	}
@@ -116,7 +119,7 @@ func (c *Config) checkChanges() (field string, got any, want string) {
 }
 
 func common(field string) bool {
-	return slices.Contains([]string{"LearningRate", "ClipGradient", "ClipNorm"}, field)
+	return slices.Contains([]string{"LearningRate", "ClipGradient", "ClipNorm", "ClipGlobalNorm"}, field)
 }
 
 func nonNegative(x float64) bool { return x >= 0 && !math.IsInf(x, 0) }

@@ -21,6 +21,9 @@ func (s *Server) serveSetOptimizer(m *wire.SetOptimizer) error {
 		if cfg, err = optim.Decode([]byte(m.Config)); err != nil {
 			return refuse(wire.CodeMalformed, "set optimizer: %v", err)
 		}
+		if cfg.ClipGlobalNorm > 0 {
+			return refuse(wire.CodeUnsupported, "set optimizer: got ClipGlobalNorm %v, want 0: the servers cannot find the norm over all keys yet; ClipNorm is the norm of each key", cfg.ClipGlobalNorm)
+		}
 	}
 	var guard *shard.Guard
 	if m.Guard != "" {
