@@ -266,3 +266,29 @@ func TestShortBatchesOfRows(t *testing.T) {
 		}
 	}
 }
+
+// A GPU has no kernels for rows and shapes: compiling says so, and names the op.
+func TestGPUsRefuseOpsOfRows(t *testing.T) {
+	onFakes(t)
+	for want, build := range map[string]func(x *gorgonia.Node) *gorgonia.Node{
+		"RowNorm":     func(x *gorgonia.Node) *gorgonia.Node { return nn.LayerNorm(x, "ln", nn.LayerNormConfig{}) },
+		"BatchMatMul": func(x *gorgonia.Node) *gorgonia.Node { return nn.MatMul(x, x, nn.MatMulConfig{TransB: true}) },
+		"Permute":     func(x *gorgonia.Node) *gorgonia.Node { return nn.Permute(x, 0, 2, 1) },
+		"Join":        func(x *gorgonia.Node) *gorgonia.Node { return nn.Concat(1, x, x) },
+		"Slice":       func(x *gorgonia.Node) *gorgonia.Node { return nn.Slice(x, 1, 0, 2) },
+		"Broadcast":   func(x *gorgonia.Node) *gorgonia.Node { return nn.Mul(x, weight(x.Graph(), "scale", 4)) },
+		"GroupNorm": func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.GroupNorm(nn.Reshape(x, 4, 3, 4, 1), "gn", nn.GroupNormConfig{Groups: 3})
+		},
+	} {
+		g := gorgonia.NewGraph()
+		y := build(nn.Input(g, "x", 4, 3, 4))
+		p, err := nn.Compile(y, nn.Config{Device: "cuda:0", Inference: true})
+		if err == nil {
+			p.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), ": "+want+": there is no kernel for this op") {
+			t.Errorf("%s: got error %v, want one that names it", want, err)
+		}
+	}
+}
