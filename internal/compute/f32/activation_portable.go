@@ -23,12 +23,7 @@ func swigluPortable(dst, gate, up []float32) {
 func swigluGradPortable(dgate, dup, gate, up, dz []float32) {
 	for i, v := range gate {
 		g, u := dz[i]*up[i]*SiLU.derivative(v, 0), dz[i]*SiLU.at(v, 0)
-		if dgate != nil {
-			dgate[i] = g
-		}
-		if dup != nil {
-			dup[i] = u
-		}
+		dgate[i], dup[i] = g, u
 	}
 }
 
@@ -80,12 +75,18 @@ func (f Function) derivative(v, slope float32) float32 {
 		if v > 0 {
 			return 1
 		}
-		return slope + 0*v
+		if v != v {
+			return v
+		}
+		return slope
 	case ReLU6:
 		if v > 0 && v < 6 {
 			return 1
 		}
-		return 0 * v
+		if v != v {
+			return v
+		}
+		return 0
 	default: // Softplus
 		return float32(logistic(x))
 	}

@@ -48,6 +48,7 @@ package f32
 //go:generate avo -set rownorm -out ../rownorm_amd64.s -stubs ../rownorm_stubs_amd64.go
 //go:generate avo -set columns -out ../columns_amd64.s -stubs ../columns_stubs_amd64.go
 //go:generate avo -set keep -out ../keep_amd64.s -stubs ../keep_stubs_amd64.go
+//go:generate avo -set math -out ../math_amd64.s -stubs ../math_stubs_amd64.go
 //go:generate -command neon env GOWORK=off go run -C gen ./neon
 //go:generate neon -set tile -out ../tile_arm64.s -stubs ../tile_stubs_arm64.go
 //go:generate neon -set vector -out ../vector_arm64.s -stubs ../vector_stubs_arm64.go
@@ -61,3 +62,4 @@ package f32
 //go:generate neon -set winograd -out ../winograd_arm64.s -stubs ../winograd_stubs_arm64.go
 //go:generate neon -set stream -out ../stream_arm64.s -stubs ../stream_stubs_arm64.go
 //go:generate neon -set rownorm -out ../rownorm_arm64.s -stubs ../rownorm_stubs_arm64.go
+//go:generate neon -set math -out ../math_arm64.s -stubs ../math_stubs_arm64.go

@@ -28,6 +28,7 @@ var sets = map[string]func(){
 	"rownorm":  rowNorms,
 	"columns":  columns,
 	"keep":     keeps,
+	"math":     functions,
 }
 
 func main() {

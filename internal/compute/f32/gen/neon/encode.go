@@ -53,6 +53,7 @@ var (
 	fsub   = three("fsub", 0x4ea0d400, "4s", "4s")
 	fmul   = three("fmul", 0x6e20dc00, "4s", "4s")
 	fdiv   = three("fdiv", 0x6e20fc00, "4s", "4s")
+	fmls   = three("fmls", 0x4ea0cc00, "4s", "4s")
 	fmla   = three("fmla", 0x4e20cc00, "4s", "4s")
 	fmax   = three("fmax", 0x4e20f400, "4s", "4s") // a NaN if one is
 	fmin   = three("fmin", 0x4ea0f400, "4s", "4s")
@@ -72,6 +73,7 @@ var (
 	bit    = three("bit", 0x6ea01c00, "16b", "16b") // n where m is 1
 	bif    = three("bif", 0x6ee01c00, "16b", "16b") // n where m is 0
 	add4   = three("add", 0x4ea08400, "4s", "4s")
+	sub4   = three("sub", 0x6ea08400, "4s", "4s")
 	addp4  = three("addp", 0x4ea0bc00, "4s", "4s")
 	addpB  = three("addp", 0x4e20bc00, "16b", "16b")
 	cmhs   = three("cmhs", 0x6ea03c00, "4s", "4s") // n ≥ m, unsigned
@@ -87,6 +89,9 @@ var (
 	bfmmla = three("bfmmla", 0x6e40ec00, "4s", "8h") // d += n·mᵀ, both 2×4
 
 	fsqrt  = two("fsqrt", 0x6ea1f800, "4s", "4s", "")
+	frintn = two("frintn", 0x4e218800, "4s", "4s", "")
+	fcvtns = two("fcvtns", 0x4e21a800, "4s", "4s", "")
+	fabs   = two("fabs", 0x4ea0f800, "4s", "4s", "")
 	fneg   = two("fneg", 0x6ea0f800, "4s", "4s", "")
 	above0 = two("fcmgt", 0x4ea0c800, "4s", "4s", ", #0.0")
 	below0 = two("fcmlt", 0x4ea0e800, "4s", "4s", ", #0.0")
@@ -99,6 +104,7 @@ var (
 	xtnH   = two("xtn", 0x0e612800, "4h", "4s", "")
 	xtnB   = two("xtn", 0x0e212800, "8b", "8h", "")
 
+	sshr = shift("sshr", 0x4f000400, "4s", "4s", 64, -1)
 	ushr = shift("ushr", 0x6f000400, "4s", "4s", 64, -1)
 	shl  = shift("shl", 0x4f005400, "4s", "4s", 32, 1)
 	shrn = shift("shrn", 0x0f008400, "4h", "4s", 32, -1)

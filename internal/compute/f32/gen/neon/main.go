@@ -34,6 +34,12 @@ func main() {
 		fmt.Fprintf(&asm, "\n// %s\nTEXT ·%s(SB), NOSPLIT, $0-%d\n%s", strings.Replace(f.signature, "func", "func "+f.name, 1), f.name, f.size, f.body.String())
 		fmt.Fprintf(&decl, "\n// %s %s\n//\n//go:noescape\n%s\n", f.name, f.doc, strings.Replace(f.signature, "func", "func "+f.name, 1))
 	}
+	for i, c := range constants {
+		if i == 0 {
+			asm.WriteByte('\n')
+		}
+		asm.WriteString(c + "\n")
+	}
 	source, err := format.Source(decl.Bytes())
 	if err != nil {
 		log.Fatalf("neon: %s: %v", *stubs, err)
