@@ -82,22 +82,28 @@ func (a *activations) swiglu(o *plan.Op) (kernel, error) {
 // swigluGrad makes the gradients that are wanted; dgate may be an argument.
 func (a *activations) swigluGrad(o *plan.Op) (kernel, error) {
 	return kernel{bind: func() func() error {
-		var dgate, dup []float32
-		if o.Out[0] != nil {
-			dgate = a.mem.floats(o.Out[0])
-		}
-		if o.Out[1] != nil {
-			dup = a.mem.floats(o.Out[1])
-		}
-		gate, up, dz := a.mem.floats(o.In[0]), a.mem.floats(o.In[1]), a.mem.floats(o.In[2])
-		part := func(x []float32, lo, hi int) []float32 {
-			if x == nil {
+		floats := func(v *plan.Value) []float32 {
+			if v == nil {
 				return nil
 			}
-			return x[lo:hi]
+			return a.mem.floats(v)
 		}
+		dgate, dup := floats(o.Out[0]), floats(o.Out[1])
+		gate, up, dz := a.mem.floats(o.In[0]), a.mem.floats(o.In[1]), a.mem.floats(o.In[2])
 		return then(a.threads.split(len(gate), activationGrain, func(lo, hi int) {
-			f32.SwiGLUGrad(part(dgate, lo, hi), part(dup, lo, hi), gate[lo:hi], up[lo:hi], dz[lo:hi])
+			// room takes what is not wanted.
+			var room [roomPart]float32
+			for ; lo < hi; lo += roomPart {
+				end := min(lo+roomPart, hi)
+				g, u := room[:end-lo], room[:end-lo]
+				if dgate != nil {
+					g = dgate[lo:end]
+				}
+				if dup != nil {
+					u = dup[lo:end]
+				}
+				f32.SwiGLUGrad(g, u, gate[lo:end], up[lo:end], dz[lo:end])
+			}
 		}))
 	}}, nil
 }
@@ -105,39 +111,23 @@ func (a *activations) swigluGrad(o *plan.Op) (kernel, error) {
 // activationGrain is grain of functions that cost some times as much as a sum.
 const activationGrain = grain / 2
 
-// storedPart numbers of a bfloat16 array are widened at a time: two such arrays of float32 are half
-// of the first-level cache.
-const storedPart = 1024
+// roomPart numbers that nobody wants have room on the stack.
+const roomPart = 1024
 
 // activate is f32.Activate of an array as it is stored.
 func activate(f f32.Function, y, x f32.Array, slope float32) {
-	if y.BF16 == nil {
+	if y.BF16 != nil {
+		f32.ActivateBFloat16(f, y.BF16, x.BF16, slope)
+	} else {
 		f32.Activate(f, y.F32, x.F32, slope)
-		return
-	}
-	var room [storedPart]float32
-	for lo := 0; lo < len(y.BF16); lo += storedPart {
-		hi := min(lo+storedPart, len(y.BF16))
-		v := room[:hi-lo]
-		f32.FromBFloat16(v, x.BF16[lo:hi])
-		f32.Activate(f, v, v, slope)
-		f32.ToBFloat16(y.BF16[lo:hi], v)
 	}
 }
 
 // activateGrad is f32.ActivateGrad of arrays as they are stored.
 func activateGrad(f f32.Function, dx, dy, kept f32.Array, slope float32) {
-	if dx.BF16 == nil {
+	if dx.BF16 != nil {
+		f32.ActivateGradBFloat16(f, dx.BF16, dy.BF16, kept.BF16, slope)
+	} else {
 		f32.ActivateGrad(f, dx.F32, dy.F32, kept.F32, slope)
-		return
-	}
-	var room, more [storedPart]float32
-	for lo := 0; lo < len(dx.BF16); lo += storedPart {
-		hi := min(lo+storedPart, len(dx.BF16))
-		v, d := room[:hi-lo], more[:hi-lo]
-		f32.FromBFloat16(v, kept.BF16[lo:hi])
-		f32.FromBFloat16(d, dy.BF16[lo:hi])
-		f32.ActivateGrad(f, d, d, v, slope)
-		f32.ToBFloat16(dx.BF16[lo:hi], d)
 	}
 }

@@ -2,6 +2,8 @@ package cpu
 
 import (
 	"math"
+
+	"github.com/paragon-train/paragon/internal/compute/f32"
 )
 
 // A labelLoss is the cross entropy of a row of c logits and a label.
@@ -21,11 +23,7 @@ func (s *labelLoss) of(row []float32, label int) float64 {
 	}
 	loss := logSumExp(row) - (1-s.smoothing)*float64(row[label])
 	if s.smoothing != 0 {
-		sum := 0.0
-		for _, v := range row {
-			sum += float64(v)
-		}
-		loss -= s.smoothing / float64(s.c) * sum
+		loss -= s.smoothing / float64(s.c) * totalOf(row)
 	}
 	return loss
 }
@@ -57,23 +55,24 @@ func (s *labelLoss) grad(out, row []float32, label int, share float64) {
 	switch {
 	case s.weights != nil:
 		w, spread := (1-s.smoothing)*float64(s.weights[label]), s.smoothing/float64(s.c)
-		lse := logSumExp(row)
-		for k, v := range row {
-			g := (w+spread*s.all)*math.Exp(float64(v)-lse) - spread*float64(s.weights[k])
-			if k == label {
-				g -= w
-			}
-			out[k] = float32(share * g)
-		}
+		p := softmaxTimes(out, row, label, share*(w+spread*s.all), 0)
+		f32.Axpy(out, float32(-share*spread), s.weights)
+		out[label] = float32(share * ((w+spread*s.all)*p - spread*float64(s.weights[label]) - w))
 	case s.c <= fewClasses:
 		var room [fewClasses]float64
 		for k, p := range softmaxOf(room[:0], row) {
 			out[k] = float32(share * (p - s.wanted(k == label)))
 		}
 	default:
-		lse := logSumExp(row)
-		for k, v := range row {
-			out[k] = float32(share * (math.Exp(float64(v)-lse) - s.wanted(k == label)))
-		}
+		p := softmaxTimes(out, row, label, share, -share*s.wanted(false))
+		out[label] = float32(share * (p - s.wanted(true)))
 	}
+}
+
+// softmaxTimes sets out to scale·softmax(row) + offset and returns the softmax of one class.
+func softmaxTimes(out, row []float32, class int, scale, offset float64) float64 {
+	top, sum := f32.MaxSumExp(row)
+	p := math.Exp(float64(row[class])-float64(top)) / sum
+	f32.ScaledExp(out, row, top, float32(scale/sum), float32(offset))
+	return p
 }

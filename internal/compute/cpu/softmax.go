@@ -8,8 +8,11 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// logSumExp is log Σ exp(row), without overflow, in float64.
+// logSumExp is log Σ exp(row), without overflow: of few classes in float64.
 func logSumExp(row []float32) float64 {
+	if len(row) > fewClasses {
+		return f32.LogSumExp(row)
+	}
 	top := math.Inf(-1)
 	for _, v := range row {
 		top = math.Max(top, float64(v))
@@ -41,24 +44,29 @@ func softmaxOf(p []float64, x []float32) []float64 {
 // fewClasses is the number of classes whose exponentials have room on the stack.
 const fewClasses = 64
 
+// fewNumbers is the length of a softmax below which vectors do not pay.
+const fewNumbers = 16
+
 // softmaxRow sets y to exp(x) / Σ exp(x); y may be x.
 func softmaxRow(y, x []float32) {
-	if len(x) <= fewClasses {
-		var room [fewClasses]float64
-		for k, p := range softmaxOf(room[:0], x) {
-			y[k] = float32(p)
-		}
+	if len(x) > fewNumbers {
+		f32.Softmax(y, x)
 		return
 	}
-	lse := logSumExp(x)
-	for k, v := range x {
-		y[k] = float32(math.Exp(float64(v) - lse))
+	var room [fewNumbers]float64
+	for k, p := range softmaxOf(room[:0], x) {
+		y[k] = float32(p)
 	}
 }
 
-// expGrain is grain in rows of c exponentials, each of which costs as much as a hundred values of a
-// plain pass.
-func expGrain(c int) int { return max(1, grain/100/c) }
+// expGrain is grain in rows of c exponentials. Each costs as much as some values of a plain pass;
+// in float64, as of few classes, as much as a hundred.
+func expGrain(c int) int {
+	if c <= fewClasses {
+		return max(1, grain/100/c)
+	}
+	return max(1, grain/4/c)
+}
 
 // A softmaxes has the kernels of the softmax of each row and of its gradient.
 type softmaxes struct {
@@ -70,13 +78,13 @@ func (s *softmaxes) builders() builders {
 	return builders{plan.Softmax: s.softmax, plan.SoftmaxGrad: s.softmaxGrad}
 }
 
-// softmax is exp(x) / Σ exp(x) along an axis, or its logarithm, computed in float64.
+// softmax is exp(x) / Σ exp(x) along an axis, or its logarithm.
 func (s *softmaxes) softmax(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.Softmax)
 	outer, n, inner := op.Along(o.In[0].Shape, a.Axis)
-	row := softmaxRow
+	row, columns := softmaxRow, softmaxColumns
 	if a.Log {
-		row = logSoftmaxRow
+		row, columns = logSoftmaxRow, logSoftmaxColumns
 	}
 	return kernel{bind: func() func() error {
 		y, x := s.mem.floats(o.Out[0]), s.mem.floats(o.In[0])
@@ -87,9 +95,10 @@ func (s *softmaxes) softmax(o *plan.Op) (kernel, error) {
 				}
 			}))
 		}
-		return then(s.threads.split(outer*inner, expGrain(n), func(lo, hi int) {
-			for v := lo; v < hi; v++ {
-				softmaxApart(y, x, v/inner*n*inner+v%inner, n, inner, a.Log)
+		return then(s.threads.split(blocksOf(outer, inner), expGrain(n*columnBlock), func(lo, hi int) {
+			for b := lo; b < hi; b++ {
+				first, width := blockAt(b, n, inner)
+				columns(y[first:], x[first:], n, inner, width)
 			}
 		}))
 	}}, nil
@@ -103,22 +112,72 @@ func logSoftmaxRow(y, x []float32) {
 	}
 }
 
-// softmaxApart is the softmax, or its logarithm, of n numbers from first on that are step apart.
-func softmaxApart(y, x []float32, first, n, step int, log bool) {
-	top, sum := math.Inf(-1), 0.0
+// blocksOf is how many blocks of columns there are: vectors along an axis whose numbers are inner
+// apart are taken columnBlock side by side.
+func blocksOf(outer, inner int) int { return outer * ((inner + columnBlock - 1) / columnBlock) }
+
+const columnBlock = 64
+
+// blockAt is where block b begins, and its width.
+func blockAt(b, n, inner int) (first, width int) {
+	each := (inner + columnBlock - 1) / columnBlock
+	column := b % each * columnBlock
+	return b/each*n*inner + column, min(columnBlock, inner-column)
+}
+
+// expColumns sets y to exp(x−top) and returns top, the largest, and the sum of each of some columns
+// of n numbers that are step apart; y may be x.
+func expColumns(y, x []float32, n, step, width int) (top [columnBlock]float32, sum [columnBlock]float64) {
+	copy(top[:], x[:width])
 	for k := range n {
-		top = math.Max(top, float64(x[first+k*step]))
-	}
-	for k := range n {
-		sum += math.Exp(float64(x[first+k*step]) - top)
-	}
-	lse := math.Log(sum) + top
-	for k := range n {
-		v := float64(x[first+k*step]) - lse
-		if !log {
-			v = math.Exp(v)
+		for j, v := range x[k*step : k*step+width] {
+			if v > top[j] || v != v {
+				top[j] = v
+			}
 		}
-		y[first+k*step] = float32(v)
+	}
+	for k := range n {
+		to := y[k*step : k*step+width]
+		for j, v := range x[k*step : k*step+width] {
+			to[j] = v - top[j]
+		}
+		f32.ScaledExp(to, to, 0, 1, 0)
+		for j, v := range to {
+			sum[j] += float64(v)
+		}
+	}
+	return top, sum
+}
+
+func softmaxColumns(y, x []float32, n, step, width int) {
+	_, sum := expColumns(y, x, n, step, width)
+	var by [columnBlock]float32
+	for j := range by {
+		by[j] = float32(1 / sum[j])
+	}
+	for k := range n {
+		to := y[k*step : k*step+width]
+		for j := range to {
+			to[j] *= by[j]
+		}
+	}
+}
+
+// logSoftmaxColumns is logSoftmaxRow of columns, in float64: x may be y, which cannot hold the
+// exponentials then.
+func logSoftmaxColumns(y, x []float32, n, step, width int) {
+	for j := range width {
+		top, sum := math.Inf(-1), 0.0
+		for k := range n {
+			top = math.Max(top, float64(x[k*step+j]))
+		}
+		for k := range n {
+			sum += math.Exp(float64(x[k*step+j]) - top)
+		}
+		lse := math.Log(sum) + top
+		for k := range n {
+			y[k*step+j] = float32(float64(x[k*step+j]) - lse)
+		}
 	}
 }
 
@@ -126,38 +185,79 @@ func softmaxApart(y, x []float32, first, n, step int, log bool) {
 func (s *softmaxes) softmaxGrad(o *plan.Op) (kernel, error) {
 	a := o.Attr.(*op.SoftmaxGrad)
 	outer, n, inner := op.Along(o.In[0].Shape, a.Axis)
+	row, columns := softmaxGradRow, softmaxGradColumns
+	if a.Log {
+		row, columns = logSoftmaxGradRow, logSoftmaxGradColumns
+	}
 	return kernel{bind: func() func() error {
 		dx, y, dy := s.mem.floats(o.Out[0]), s.mem.floats(o.In[0]), s.mem.floats(o.In[1])
-		return then(s.threads.split(outer*inner, rowGrain(n), func(lo, hi int) {
-			for v := lo; v < hi; v++ {
-				softmaxGradApart(dx, y, dy, v/inner*n*inner+v%inner, n, inner, a.Log)
+		if inner == 1 {
+			return then(s.threads.split(outer, rowGrain(n), func(lo, hi int) {
+				for i := lo * n; i < hi*n; i += n {
+					row(dx[i:i+n], y[i:i+n], dy[i:i+n])
+				}
+			}))
+		}
+		return then(s.threads.split(blocksOf(outer, inner), rowGrain(n*columnBlock), func(lo, hi int) {
+			for b := lo; b < hi; b++ {
+				first, width := blockAt(b, n, inner)
+				columns(dx[first:], y[first:], dy[first:], n, inner, width)
 			}
 		}))
 	}}, nil
 }
 
-// softmaxGradApart is the gradient of n numbers from first on that are step apart.
-func softmaxGradApart(dx, y, dy []float32, first, n, step int, log bool) {
-	end := first + n*step
-	if log {
-		sum := 0.0
-		for i := first; i < end; i += step {
-			sum += float64(dy[i])
-		}
-		for i := first; i < end; i += step {
-			dx[i] = float32(float64(dy[i]) - math.Exp(float64(y[i]))*sum)
-		}
-		return
+func softmaxGradRow(dx, y, dy []float32) {
+	dot := f32.Dot(dy, y)
+	for k, v := range y {
+		dx[k] = v * (dy[k] - dot)
 	}
-	var dot float32
-	if step == 1 {
-		dot = f32.Dot(dy[first:end], y[first:end])
-	} else {
-		for i := first; i < end; i += step {
-			dot += dy[i] * y[i]
+}
+
+func logSoftmaxGradRow(dx, y, dy []float32) {
+	f32.ScaledExp(dx, y, 0, -float32(totalOf(dy)), 0)
+	f32.AddTo(dx, dy)
+}
+
+// totalOf is Σ x, of many numbers by parts.
+func totalOf(x []float32) float64 {
+	total := 0.0
+	for len(x) > 0 {
+		n := min(2048, len(x))
+		total += float64(f32.Sum(x[:n]))
+		x = x[n:]
+	}
+	return total
+}
+
+func softmaxGradColumns(dx, y, dy []float32, n, step, width int) {
+	var dot [columnBlock]float64
+	for k := range n {
+		d := dy[k*step : k*step+width]
+		for j, v := range y[k*step : k*step+width] {
+			dot[j] += float64(v) * float64(d[j])
 		}
 	}
-	for i := first; i < end; i += step {
-		dx[i] = y[i] * (dy[i] - dot)
+	for k := range n {
+		d, to := dy[k*step:k*step+width], dx[k*step:k*step+width]
+		for j, v := range y[k*step : k*step+width] {
+			to[j] = v * (d[j] - float32(dot[j]))
+		}
+	}
+}
+
+func logSoftmaxGradColumns(dx, y, dy []float32, n, step, width int) {
+	var sum [columnBlock]float64
+	for k := range n {
+		for j, v := range dy[k*step : k*step+width] {
+			sum[j] += float64(v)
+		}
+	}
+	for k := range n {
+		d, to := dy[k*step:k*step+width], dx[k*step:k*step+width]
+		f32.ScaledExp(to, y[k*step:k*step+width], 0, 1, 0)
+		for j, v := range d {
+			to[j] = v - to[j]*float32(sum[j])
+		}
 	}
 }

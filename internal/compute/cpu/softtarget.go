@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/paragon-train/paragon/internal/compute/f32"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
@@ -69,10 +70,9 @@ func softLossGrad(out, row, targets []float32, share float64) {
 		}
 		return
 	}
-	lse := logSumExp(row)
-	for k, v := range row {
-		out[k] = float32(share * (all*math.Exp(float64(v)-lse) - float64(targets[k])))
-	}
+	top, sum := f32.MaxSumExp(row)
+	f32.ScaledExp(out, row, top, float32(share*all/sum), 0)
+	f32.Axpy(out, float32(-share), targets)
 }
 
 // softCrossEntropyGrad is 0 for rows that do not count. How many count is known before any row is
