@@ -330,7 +330,7 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 			x := G(gorgonia.Transpose(linear(nn.Input(g, "x", 4, 2)), 1, 0))
 			return nn.SoftCrossEntropy(x, G(gorgonia.Transpose(nn.Input(g, "t", 4, 3), 1, 0)))
 		}},
-		{"several labels of softened examples", 4, "padding would count in Softmax{0, false}() over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		{"several labels of softened examples", 4, "padding would count in Softmax{axis 0 log false} over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			t := G(gorgonia.SoftMax(nn.Input(g, "t", 4, 3), 0))
 			return nn.BinaryCrossEntropy(linear(nn.Input(g, "x", 4, 2)), t, nn.BinaryCrossEntropyConfig{})
 		}},
@@ -385,7 +385,7 @@ func TestSetExamplesKnowsWherePaddingWouldCount(t *testing.T) {
 			y := linear(G(gorgonia.Concat(0, nn.Input(g, "x", 4, 2), nn.Input(g, "other", 4, 2))))
 			return nn.MSE(y, G(gorgonia.Concat(0, nn.Input(g, "t", 4, 3), nn.Input(g, "u", 4, 3))))
 		}},
-		{"softmax over examples", 4, "padding would count in Softmax{0, false}() over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
+		{"softmax over examples", 4, "padding would count in Softmax{axis 0 log false} over examples", func(g *gorgonia.ExprGraph) *gorgonia.Node {
 			return nn.MSE(G(gorgonia.SoftMax(linear(nn.Input(g, "x", 4, 2)), 0)), nn.Input(g, "t", 4, 3))
 		}},
 		{"a loss of losses in many ways", 4, "", func(g *gorgonia.ExprGraph) *gorgonia.Node {

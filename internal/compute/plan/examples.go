@@ -242,8 +242,6 @@ func (s *examplesSearch) mixes(n *gorgonia.Node, children gorgonia.Nodes) bool {
 	case "gorgonia.sumOp", "gorgonia.maxOp":
 		axes := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" []", r) })
 		return len(axes) == 1 || slices.Contains(axes[1:], "0")
-	case "gorgonia.softmaxOp":
-		return strings.HasPrefix(text, "Softmax{0,") || n.Shape().Dims() == 1
 	case "gorgonia.concatOp":
 		return text == "Concat(axis=0)"
 	case "gorgonia.linAlgBinOp":

@@ -25,9 +25,18 @@ func (o corrected) SymDiff(in gorgonia.Nodes, y, dy *gorgonia.Node) (gorgonia.No
 	return gorgonia.Nodes{dx}, err
 }
 
-// unary corrects the elementwise functions whose gradients are wrong.
+// activations are gorgonia's elementwise functions that are ours, too: with a gradient in one pass
+// and, on the CPU, in vectors.
+var activations = map[string]op.Function{"sigmoid": op.Sigmoid, "tanh": op.Tanh, "softplus": op.Softplus}
+
+// unary replaces the elementwise functions that are ours, and corrects those whose gradients are
+// wrong.
 func unary(_ *translator, n *gorgonia.Node) (*rewrite, error) {
-	switch fmt.Sprint(n.Op()) {
+	text := fmt.Sprint(n.Op())
+	if f, ok := activations[text]; ok && n.Shape().Dims() > 0 && isFloat(n) {
+		return replace(n, &op.Activation{Function: f}), nil
+	}
+	switch text {
 	case "invSqrt":
 		return replace(n, corrected{n.Op(), inverseSqrtGradient}), nil
 	case "log2":

@@ -56,16 +56,22 @@ func random(*translator, *gorgonia.Node) (*rewrite, error) {
 		"from a random source of your own, or use nn.Dropout")
 }
 
-// softmax of rows is ours.
+// softmax along an axis, and its logarithm, are ours.
 func softmax(_ *translator, n *gorgonia.Node) (*rewrite, error) {
 	a := attributesOf(n.Op())
 	axis, isLog := a.int("axis"), a.bool("isLog")
 	s := n.Shape()
-	// gorgonia takes a column for a vector.
-	if a.missing != nil || isLog || s.Dims() != 2 || s[1] == 1 || axis != 1 && axis != -1 || !isFloat(n) {
+	if a.missing != nil || axis < -1 || axis >= s.Dims() || s.Dims() == 0 || !isFloat(n) {
 		return nil, nil
 	}
-	return replace(n, &op.Softmax{Axis: 1}), nil
+	if axis == -1 {
+		axis = s.Dims() - 1
+		if s.IsColVec() {
+			// gorgonia takes a column for a vector.
+			axis = 0
+		}
+	}
+	return replace(n, &op.Softmax{Axis: axis, Log: isLog}), nil
 }
 
 // replace makes n an op of ours over the same arguments.
