@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
@@ -49,7 +50,7 @@ func SequenceCrossEntropy(logits, labels *gorgonia.Node, cfg CrossEntropyConfig)
 
 // checkLabels panics unless labels have the shape s without its last dimension.
 func checkLabels(layer string, s tensor.Shape, labels *gorgonia.Node) {
-	if s.Dims() < 2 || !s[:s.Dims()-1].Eq(labels.Shape()) {
+	if s.Dims() < 2 || !slices.Equal(s[:s.Dims()-1], labels.Shape()) {
 		panic(fmt.Sprintf("nn: %s: x is %v and the labels are %v, want a label for each row, such as (B,T,V) and (B,T)", layer, s, labels.Shape()))
 	}
 }
@@ -81,7 +82,7 @@ func flatLabels(layer string, labels *gorgonia.Node) *gorgonia.Node {
 
 // shaped is x in another shape; x itself where it has it.
 func shaped(layer string, x *gorgonia.Node, s tensor.Shape) *gorgonia.Node {
-	if x.Shape().Eq(s) {
+	if slices.Equal(x.Shape(), s) {
 		return x
 	}
 	return apply(layer, &op.Reshape{From: x.Shape(), To: s}, x)

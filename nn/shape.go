@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
@@ -27,7 +28,7 @@ func Reshape(x *gorgonia.Node, shape ...int) *gorgonia.Node {
 	if known != total || total < 1 {
 		panic(fmt.Sprintf("nn: Reshape: x is %v, which has %d numbers, and the shape wanted is %v", x.Shape(), total, shape))
 	}
-	if to.Eq(x.Shape()) {
+	if slices.Equal(to, x.Shape()) {
 		return x
 	}
 	return apply("Reshape", &op.Reshape{From: x.Shape().Clone(), To: to}, x)
@@ -100,7 +101,7 @@ func axisOf(layer string, x *gorgonia.Node, axis int) int {
 // axes, and an axis of size 1, or that is not there, is repeated. So learned positions (T,C) are
 // added to (B,T,C).
 func Add(a, b *gorgonia.Node) *gorgonia.Node {
-	if a.Shape().Eq(b.Shape()) {
+	if slices.Equal(a.Shape(), b.Shape()) {
 		return apply("Add", &op.Add{}, a, b)
 	}
 	return apply("Add", &op.Broadcast{A: a.Shape().Clone(), B: b.Shape().Clone()}, a, b)

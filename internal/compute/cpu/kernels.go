@@ -37,7 +37,7 @@ func families(mem *memory, t threads, ex *examples, r *runningStates, cfg Config
 		(&broadcasts{mem: mem, threads: t}).builders(),
 		(&lookup{mem: mem, threads: t}).builders(),
 		(&learnedPositions{mem: mem, threads: t, lookup: &lookup{mem: mem, threads: t}}).builders(),
-		(&heads{mem: mem, tile: tile, losses: &crossEntropies{mem: mem, threads: t, examples: ex}}).builders(),
+		(&lossHeads{mem: mem, tile: tile, losses: &crossEntropies{mem: mem, threads: t, examples: ex}}).builders(),
 		(&softmaxes{mem: mem, threads: t}).builders(),
 		(&crossEntropies{mem: mem, threads: t, examples: ex}).builders(),
 		(&softTargets{mem: mem, threads: t, examples: ex}).builders(),

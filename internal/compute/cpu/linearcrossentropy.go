@@ -7,15 +7,15 @@ import (
 	"github.com/paragon-train/paragon/internal/compute/plan"
 )
 
-// A heads has the kernels of a head with its loss: the logits x·Wᵀ, their cross-entropy, and its
+// A lossHeads has the kernels of a head with its loss: the logits x·Wᵀ, their cross-entropy, and its
 // gradient, in blocks of rows, so that the logits of one block exist at a time.
-type heads struct {
+type lossHeads struct {
 	mem    *memory
 	tile   *f32.Tile
 	losses *crossEntropies
 }
 
-func (h *heads) builders() builders {
+func (h *lossHeads) builders() builders {
 	return builders{plan.LinearCrossEntropy: h.loss, plan.LinearCrossEntropyGrad: h.grad}
 }
 
@@ -26,7 +26,7 @@ const headBlock = 16 << 20
 // A headPass is a head planned for one op. Blocks have rows rows each, and the last one, planned by
 // last, what is left.
 type headPass struct {
-	h                *heads
+	h                *lossHeads
 	o                *plan.Op
 	n, rows          int
 	width, classes   int
@@ -37,7 +37,7 @@ type headPass struct {
 }
 
 // plan cuts the rows of an op into blocks.
-func (h *heads) plan(o *plan.Op, smoothing float64, backward bool) (*headPass, error) {
+func (h *lossHeads) plan(o *plan.Op, smoothing float64, backward bool) (*headPass, error) {
 	p := &headPass{h: h, o: o, n: o.In[0].Shape[0], width: o.In[0].Shape[1], classes: o.In[1].Shape[0], backward: backward}
 	blocks := (p.n*p.classes + headBlock - 1) / headBlock
 	p.rows = (p.n + blocks - 1) / blocks
@@ -178,7 +178,7 @@ func (b *headBlocks) softmax(lo, hi int) {
 }
 
 // loss is the forward pass alone.
-func (h *heads) loss(o *plan.Op) (kernel, error) {
+func (h *lossHeads) loss(o *plan.Op) (kernel, error) {
 	p, err := h.plan(o, o.Attr.(*op.LinearCrossEntropy).Smoothing, false)
 	if err != nil {
 		return kernel{}, err
@@ -187,7 +187,7 @@ func (h *heads) loss(o *plan.Op) (kernel, error) {
 }
 
 // grad is the backward pass, together with the loss where the op has it.
-func (h *heads) grad(o *plan.Op) (kernel, error) {
+func (h *lossHeads) grad(o *plan.Op) (kernel, error) {
 	p, err := h.plan(o, o.Attr.(*op.LinearCrossEntropyGrad).Smoothing, true)
 	if err != nil {
 		return kernel{}, err
