@@ -542,3 +542,104 @@ func TestDropoutOfAttentionIsThatOfTheLoops(t *testing.T) {
 		near(t, fmt.Sprintf("gradient of step %d", step), p.Params()[0].Gradient, r.Grad("qkv"), 1e-5)
 	}
 }
+
+// What a training program keeps for attention is a quarter at most of what one that keeps P would.
+func TestAttentionKeepsNothingOfTheSquareOfPositions(t *testing.T) {
+	const batch, positions, heads, size = 4, 1024, 6, 64
+	g := gorgonia.NewGraph()
+	qkv := parameter(g, tensor.Float32, "qkv", make([]float64, batch*positions*3*heads*size), batch, positions, 3*heads*size)
+	o := nn.SelfAttention(qkv, heads, heads, nn.AttentionConfig{Causal: true})
+	p, err := nn.Compile(gorgonia.Must(gorgonia.Sum(gorgonia.Must(gorgonia.Square(o)))), nn.Config{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	unfused := int64(4 * batch * heads * positions * (positions + size))
+	if got := p.Memory().Arena; got > unfused/4 {
+		t.Errorf("values and scratch are %d bytes, and P and o alone would be %d", got, unfused)
+	} else {
+		t.Logf("values and scratch are %.1f MB; P and o alone would be %.1f", float64(got)/1e6, float64(unfused)/1e6)
+	}
+}
+
+// A short batch trains on its examples alone.
+func TestAttentionOfAShortBatch(t *testing.T) {
+	build := func(batch int) *nn.Program {
+		g := gorgonia.NewGraph()
+		x := nn.Input(g, "x", batch, 5, 12)
+		cfg := nn.AttentionConfig{Causal: true, Lengths: nn.IDs(g, "lengths", batch), Dropout: 0.5, Name: "drop"}
+		w := parameter(g, tensor.Float32, "scale", []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3}, 1, 1, 12)
+		o := nn.SelfAttention(gorgonia.Must(gorgonia.BroadcastHadamardProd(x, w, nil, []byte{0, 1})), 2, 2, cfg)
+		y := nn.Linear(nn.Flatten(o), "fc", nn.LinearConfig{Out: 3})
+		p, err := nn.Compile(nn.SoftmaxCrossEntropy(y, nn.Labels(g, "labels", batch)), nn.Config{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { p.Close() })
+		return p
+	}
+	fill := func(p *nn.Program, n int) {
+		in, err := p.Input("x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n * 60 {
+			in[i] = float32(math.Sin(float64(i)))
+		}
+		lengths, err := p.IDs("lengths")
+		if err != nil {
+			t.Fatal(err)
+		}
+		lengths.Set([]int32{3, 5}[:n])
+		labels, err := p.Labels("labels")
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels.Set([]int32{2, 0}[:n])
+		if err := p.SetExamples(n); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Step(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	short, whole := build(4), build(2)
+	fill(short, 2)
+	fill(whole, 2)
+	for i, q := range whole.Params() {
+		want := make([]float64, len(q.Gradient))
+		for j, d := range q.Gradient {
+			want[j] = float64(d)
+		}
+		near(t, "gradient of "+q.Name, short.Params()[i].Gradient, want, 1e-5)
+	}
+}
+
+func TestAttentionsThatCannotBeAreRefused(t *testing.T) {
+	g := gorgonia.NewGraph()
+	qkv := nn.Input(g, "qkv", 2, 4, 24)
+	cases := []struct {
+		build func()
+		want  string
+	}{
+		{func() { nn.SelfAttention(qkv, 5, 1, nn.AttentionConfig{}) }, "24 numbers are no 5 heads of queries and 2·1"},
+		{func() { nn.SelfAttention(qkv, 3, 2, nn.AttentionConfig{}) }, "24 numbers are no 3 heads"},
+		{func() {
+			nn.Attention(nn.Input(g, "q", 2, 4, 3, 2), nn.Input(g, "k", 2, 4, 2, 2), nn.Input(g, "v", 2, 4, 2, 2), nn.AttentionConfig{})
+		}, "3 heads of queries over 2 of keys and values, want a multiple"},
+		{func() { nn.Rotary(nn.Input(g, "odd", 2, 4, 1, 5), nn.RotaryConfig{}) }, "rotary size is 5 and the head size 5, want an even size"},
+		{func() { nn.SelfAttention(qkv, 2, 2, nn.AttentionConfig{Dropout: 0.1}) }, "dropout at rate 0.1 needs a Name"},
+		{func() { nn.SelfAttention(qkv, 2, 2, nn.AttentionConfig{Cache: nn.NewKVCache("c", 9)}) }, "a Cache needs First"},
+		{func() { nn.SelfAttention(qkv, 2, 2, nn.AttentionConfig{Lengths: nn.IDs(g, "lengths", 3)}) }, "lengths are (3), want (2)"},
+	}
+	for _, c := range cases {
+		func() {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "nn: ") || !strings.Contains(got, c.want) {
+					t.Errorf("got %q, want a panic with %q", got, c.want)
+				}
+			}()
+			c.build()
+		}()
+	}
+}

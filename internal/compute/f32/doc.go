@@ -63,3 +63,4 @@ package f32
 //go:generate neon -set stream -out ../stream_arm64.s -stubs ../stream_stubs_arm64.go
 //go:generate neon -set rownorm -out ../rownorm_arm64.s -stubs ../rownorm_stubs_arm64.go
 //go:generate neon -set math -out ../math_arm64.s -stubs ../math_stubs_arm64.go
+//go:generate neon -set columns -out ../columns_arm64.s -stubs ../columns_stubs_arm64.go
