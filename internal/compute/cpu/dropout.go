@@ -49,7 +49,13 @@ func (d *dropout) drop(o *plan.Op) (kernel, error) {
 			c, hw := v.Channels(), v.Shape[2]*v.Shape[3]
 			element = func(i int) int { return (i/c/hw*c+i%c)*hw + i/c%hw }
 		}
-		run := d.threads.split(y.Len(), grain, func(lo, hi int) { keep(lo, hi, element) })
+		run := d.threads.split(y.Len(), grain, func(lo, hi int) {
+			if y.F32 != nil && o.In[0].Layout == plan.RowMajor {
+				f32.Drop(y.F32[lo:hi], x.F32[lo:hi], key, uint64(lo), threshold, scale)
+				return
+			}
+			keep(lo, hi, element)
+		})
 		return func() error {
 			key = a.Key(d.counts.step, d.stream)
 			run()

@@ -8,3 +8,8 @@ package f32
 //
 //go:noescape
 func keepAVX512(dst *float32, from uint64, step uint64, threshold uint64, keep float32, n int)
+
+// dropAVX512 is Drop for n values, a multiple of 32; from is the first number that is mixed.
+//
+//go:noescape
+func dropAVX512(dst *float32, x *float32, from uint64, threshold uint64, scale float32, n int)
