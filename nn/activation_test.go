@@ -301,3 +301,47 @@ func TestActivationsThatAreAskedForWronglyPanic(t *testing.T) {
 		}()
 	}
 }
+
+// behindNorms has an activation behind each batch normalisation, which computes those that keep
+// their result.
+var behindNorms = model{"behind", 5, func(g *G.ExprGraph) *G.Node {
+	y := nn.Input(g, "x", 4, 3, 6, 6)
+	for i, name := range []string{"ReLU6", "LeakyReLU slope 0.01", "SiLU", "Sigmoid", "Tanh", "ReLU6"} {
+		y = functions[name](nn.BatchNorm2D(conv(y, fmt.Sprint("conv", i), 20, 1, 1, 0), fmt.Sprint("bn", i), nn.BatchNormConfig{}))
+	}
+	return nn.SoftmaxCrossEntropy(nn.Linear(nn.Flatten(y), "fc", nn.LinearConfig{Out: 5}), nn.Labels(g, "labels", 4))
+}}
+
+func TestBatchNormalisationsTakeInTheActivationsBehindThem(t *testing.T) {
+	p := against(t, behindNorms)
+	for want, n := range map[string]int{"BatchNorm+": 5, "BatchNormGrad+": 5, " Activation(": 1, " ActivationGrad(": 1} {
+		if got := strings.Count(p.Plan(), want); got != n {
+			t.Errorf("the plan has %d of %q, want %d:\n%s", got, want, n, p.Plan())
+		}
+	}
+	loss, stored := compile(t, behindNorms, nn.Config{Threads: 2, DType: nn.BFloat16})
+	fillInputs(t, loss.Graph(), stored, nil, behindNorms.classes, 1)
+	step(t, stored, nil)
+	near(t, "loss in bfloat16", []float32{float32(stored.Loss())}, []float64{p.Loss()}, 0x1p-6)
+}
+
+// The gradient of a first normalisation, whose argument has none, has no place of its own.
+func TestBatchNormalisationOfAnInputTakesInItsActivation(t *testing.T) {
+	against(t, model{"input", 5, func(g *G.ExprGraph) *G.Node {
+		y := nn.ReLU6(nn.BatchNorm2D(nn.Input(g, "x", 4, 3, 6, 6), "bn", nn.BatchNormConfig{}))
+		return nn.SoftmaxCrossEntropy(nn.Linear(nn.Flatten(y), "fc", nn.LinearConfig{Out: 5}), nn.Labels(g, "labels", 4))
+	}})
+}
+
+func BenchmarkMobile(b *testing.B) {
+	for _, dtype := range []nn.DType{nn.Float32, nn.BFloat16} {
+		b.Run(fmt.Sprint(dtype), func(b *testing.B) {
+			benchmarkStep(b, tenClasses("mobile", 64, []int{16, 32, 32}, func(x *G.Node) *G.Node {
+				for i := range 4 {
+					x = nn.ReLU6(nn.BatchNorm2D(conv(x, fmt.Sprint("conv", i), 96-32*(i%2), 1, 1, 0), fmt.Sprint("bn", i), nn.BatchNormConfig{}))
+				}
+				return nn.Linear(nn.GlobalAvgPool2D(x), "fc", nn.LinearConfig{Out: 10})
+			}), 64, nn.Config{Threads: 2, DType: dtype})
+		})
+	}
+}

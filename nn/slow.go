@@ -40,8 +40,6 @@ func faster(o gorgonia.Op) (kind, instead string) {
 		return "gorgonia.MaxPool2D with a pad of more than half of the kernel, or windows of more than 256 elements", "nn.MaxPool2D"
 	case "*gorgonia.GroupNormOp":
 		return "gorgonia.GroupNorm", "nn.GroupNorm"
-	case "*gorgonia.softmaxOp":
-		return "gorgonia.SoftMax or LogSoftMax", "nn.SoftmaxCrossEntropy for a loss, nn.Softmax for rows"
 	case "*gorgonia.byIndicesOp":
 		return "gorgonia.ByIndices", "nn.Embedding"
 	case "gorgonia.elemBinOp":

@@ -131,3 +131,43 @@ func activateGrad(f f32.Function, dx, dy, kept f32.Array, slope float32) {
 		f32.ActivateGrad(f, dx.F32, dy.F32, kept.F32, slope)
 	}
 }
+
+// A behind is the activation behind a batch normalisation, which keeps its result.
+type behind struct {
+	function f32.Function
+	slope    float32
+
+	// g, dy and y are those of the gradient.
+	g, dy, y f32.Array
+}
+
+// activationBehind is that of an op; nil if it has none.
+func activationBehind(o *plan.Op) (*behind, error) {
+	if o.Behind == nil {
+		return nil, nil
+	}
+	f, err := function(o.Behind.Function)
+	return &behind{function: f, slope: float32(o.Behind.Slope)}, err
+}
+
+// apply sets y to the activation of x.
+func (b *behind) apply(y, x f32.Array) { activate(b.function, y, x, b.slope) }
+
+// before prepares the gradient g in front of the activation, of dy and of the result y, in dx, or in
+// memory of its own where dx is not wanted. It leaves dy to be g, and y to be none.
+func (b *behind) before(dy, y *f32.Array, dx f32.Array) {
+	b.g, b.dy, b.y = dx, *dy, *y
+	switch {
+	case !dx.None():
+	case dy.BF16 != nil:
+		b.g.BF16 = make([]uint16, dy.Len())
+	default:
+		b.g.F32 = make([]float32, dy.Len())
+	}
+	*dy, *y = b.g, f32.Array{}
+}
+
+// gradient computes g of a part.
+func (b *behind) gradient(lo, hi int) {
+	activateGrad(b.function, b.g.Part(lo, hi), b.dy.Part(lo, hi), b.y.Part(lo, hi), b.slope)
+}

@@ -24,13 +24,17 @@ func (n *norms) builders() builders {
 	return builders{plan.BatchNorm: n.batchNorm, plan.BatchNormGrad: n.batchNormGrad}
 }
 
-// batchNorm is op.BatchNorm2D with the residual and the ReLU that follow: one pass for the
+// batchNorm is op.BatchNorm2D with the residual and the ReLU, or another activation, that follow: one pass for the
 // statistics and one that writes y.
 func (n *norms) batchNorm(o *plan.Op) (kernel, error) {
 	bn := o.Attr.(*op.BatchNorm2D)
 	state := n.mem.host.States[bn.State.Name]
 	if state == nil {
 		return kernel{}, fmt.Errorf("there is no state %q", bn.State.Name)
+	}
+	behind, err := activationBehind(o)
+	if err != nil {
+		return kernel{}, err
 	}
 	c := o.In[0].Channels()
 	rows, images := o.In[0].Len()/c, o.In[0].Shape[0]
@@ -42,7 +46,11 @@ func (n *norms) batchNorm(o *plan.Op) (kernel, error) {
 		}
 		line := n.lineOf(o, bn.Eps)
 		normalise := n.threads.split(rows, rowGrain(c), func(lo, hi int) {
-			scaleShift(y.Part(lo*c, hi*c), x.Part(lo*c, hi*c), res.Part(lo*c, hi*c), line.scale, line.shift, o.ReLU)
+			y := y.Part(lo*c, hi*c)
+			scaleShift(y, x.Part(lo*c, hi*c), res.Part(lo*c, hi*c), line.scale, line.shift, o.ReLU)
+			if behind != nil {
+				behind.apply(y, y)
+			}
 		})
 		if n.inference || o.Frozen {
 			return then(func() { line.fix(state) }, normalise)

@@ -9,12 +9,24 @@ import (
 // batchNormGrad is op.BatchNorm2DGrad with the gradient of the ReLU behind the normalisation: one
 // pass for the two sums, one that writes dx. Of examples that are not there dx is 0.
 func (n *norms) batchNormGrad(o *plan.Op) (kernel, error) {
+	behind, err := activationBehind(o)
+	if err != nil {
+		return kernel{}, err
+	}
 	c := o.In[0].Channels()
 	rows, images := o.In[0].Len()/c, o.In[0].Shape[0]
 	return kernel{doubles: sumDoubles(rows, c), bind: func() func() error {
 		x, mean, dy, y := n.mem.array(o.In[0]), n.mem.floats(o.In[2]), n.mem.array(o.In[4]), n.mem.array(o.In[5])
 		dx := n.mem.array(o.Out[0])
+		if behind != nil {
+			// The gradient in front of the activation lies where dx will, pieces of it in the cache
+			// while they are summed.
+			behind.before(&dy, &y, dx)
+		}
 		sums := newChannelSum(n.threads, n.mem.doubles(sumDoubles(rows, c)), rows, c, func(a, b []float64, lo, hi int) {
+			if behind != nil {
+				behind.gradient(lo*c, hi*c)
+			}
 			channelGradTotals(a, b, dy.Part(lo*c, hi*c), x.Part(lo*c, hi*c), y.Part(lo*c, hi*c), mean)
 		})
 		plane := n.planeOf(o, sums)

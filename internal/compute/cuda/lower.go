@@ -46,6 +46,9 @@ func newFamilies(g *GPU, p *plan.Plan, at *places, own *owned, ex *examples) *fa
 
 // lower prepares one op.
 func (f *families) lower(l *lowering) (lowered, error) {
+	if l.o.Behind != nil {
+		return lowered{}, fmt.Errorf("there is no kernel for the %s behind this op", l.o.Behind.Function)
+	}
 	prepare, ok := f.lowerers[l.o.Kind]
 	if !ok {
 		return lowered{}, fmt.Errorf("there is no kernel for this op")

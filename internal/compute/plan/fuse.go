@@ -1,6 +1,10 @@
 package plan
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/paragon-train/paragon/internal/compute/op"
+)
 
 // fuse joins ops so that fewer passes over memory are made. An op that takes in the one behind it
 // moves to that one's place, where all arguments exist.
@@ -24,6 +28,19 @@ func (p *Plan) fuse() {
 			return false
 		}
 		first.ReLU = true
+		return true
+	})
+
+	// So are activations of images that keep their result for the gradient, such as MobileNet's.
+	p.fuseInto(func(first, second *Op) bool {
+		if first.Kind != BatchNorm || first.ReLU || first.Behind != nil || second.Kind != Activation {
+			return false
+		}
+		a := second.Attr.(*op.Activation)
+		if !a.Function.KeepsResult() {
+			return false
+		}
+		first.Behind = a
 		return true
 	})
 
@@ -80,8 +97,8 @@ func (p *Plan) fuseInto(join func(first, second *Op) bool) {
 	}
 }
 
-// fuseMask lets BatchNormGrad apply the gradient of the ReLU in front of it, if no other op reads
-// that gradient.
+// fuseMask lets BatchNormGrad apply the gradient of the ReLU, or of the activation that keeps its
+// result, in front of it, if no other op reads that gradient.
 func (p *Plan) fuseMask() {
 	for j := 0; j < len(p.Ops); j++ {
 		second := p.Ops[j]
@@ -93,7 +110,18 @@ func (p *Plan) fuseMask() {
 			continue
 		}
 		i := p.definer(dz, j)
-		if i < 0 || p.Ops[i].Kind != ReLUGrad || p.Ops[i].In[0].Layout != dz.Layout {
+		if i < 0 || p.Ops[i].In[0] == nil || p.Ops[i].In[0].Layout != dz.Layout {
+			continue
+		}
+		switch p.Ops[i].Kind {
+		case ReLUGrad:
+		case ActivationGrad:
+			a := p.Ops[i].Attr.(*op.ActivationGrad)
+			if !a.Function.KeepsResult() {
+				continue
+			}
+			second.Behind = &op.Activation{Function: a.Function, Slope: a.Slope}
+		default:
 			continue
 		}
 		second.In[5], second.In[4] = p.Ops[i].In[0], p.Ops[i].In[1]

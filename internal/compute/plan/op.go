@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/paragon-train/paragon/internal/compute/op"
 	"gorgonia.org/gorgonia"
 )
 
@@ -29,10 +30,10 @@ const (
 
 	ConvBackwardWeight // x, dy → dw
 
-	// BatchNorm is x, gamma, beta, [add] → y (plus add, relu), [mean], [invstd].
+	// BatchNorm is x, gamma, beta, [add] → y (plus add, relu or Op.Behind), [mean], [invstd].
 	BatchNorm
 
-	// BatchNormGrad is x, gamma, mean, invstd, dy, [y of relu] → [dx], [dgamma], [dbeta], [dz]. dz
+	// BatchNormGrad is x, gamma, mean, invstd, dy, [y of relu or Op.Behind] → [dx], [dgamma], [dbeta], [dz]. dz
 	// is dy behind the relu, only with Request.Residuals.
 	BatchNormGrad
 
@@ -210,6 +211,11 @@ type Op struct {
 	In, Out []*Value
 	ReLU    bool
 
+	// Behind is the activation that BatchNorm computes behind the sum, in place of the ReLU, and
+	// whose gradient BatchNormGrad applies in front: one whose derivative is computed from its
+	// result. nil: none.
+	Behind *op.Activation
+
 	// Frozen says that BatchNorm or BatchNormGrad uses the running statistics, which stay as they
 	// are.
 	Frozen bool
@@ -244,6 +250,9 @@ func (o *Op) String() string {
 	}
 	if o.ReLU {
 		b.WriteString("+ReLU")
+	}
+	if o.Behind != nil {
+		fmt.Fprintf(&b, "+%s", o.Behind.Function)
 	}
 	if o.Frozen {
 		b.WriteString("+frozen")
