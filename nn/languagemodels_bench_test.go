@@ -22,6 +22,7 @@ func BenchmarkGPTStep(b *testing.B) {
 		batch, length int
 	}{
 		{"10.8M", nn.GPTConfig{Layers: 6, Heads: 6, Width: 384, Positions: 256, Vocabulary: 256, Activation: "none"}, 16, 256},
+		{"124M", nn.GPTConfig{Layers: 12, Heads: 12, Width: 768, Positions: 1024, Vocabulary: 50257}, 4, 64},
 		{"0.8M", nn.GPTConfig{Layers: 4, Heads: 4, Width: 128, Positions: 64, Vocabulary: 256, Activation: "none"}, 12, 64},
 	} {
 		for _, dtype := range []nn.DType{nn.Float32, nn.BFloat16} {
