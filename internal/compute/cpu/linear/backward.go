@@ -16,10 +16,14 @@ type backward struct {
 	// sumPieces is how many tasks sum db, each some examples.
 	sumPieces int
 
-	// tiles are those of outputs of dw, and chunks are groups of these, each a task.
-	tiles, chunks int
+	// tiles are those of outputs of dw. chunks are groups of these, and blocks groups of panels: a
+	// task is one of each.
+	tiles, chunks, blocks int
 
 	rowTiles int // tiles of examples of dx
+
+	// dataPanels is how many panels of w a task of dx has, and dataTasks how many of these there are.
+	dataPanels, dataTasks int
 
 	dx, dw, db, x, w, dy []float32
 	doubles              []float64
@@ -52,14 +56,28 @@ func (l *Plan) planBackward() {
 	g.groups = (l.batch + groupExamples - 1) / groupExamples
 	g.sumPieces = min(l.batch, (l.batch*l.out+sumValues-1)/sumValues)
 	g.tiles = (l.out + l.tile.Rows - 1) / l.tile.Rows
-	g.chunks = l.tasks(l.batch*l.in*l.out, g.tiles)
+	g.chunks, g.blocks = l.tasks(l.batch*l.in*l.out, g.tiles), 1
+	if len(l.partsBatch) > 1 && !l.byUnit() {
+		// Rows of a part of the sum stay in the second-level cache while all panels go by, and what
+		// chunks read again is all of x.
+		tasks := g.chunks
+		g.chunks = min(g.tiles, (g.tiles*l.tile.Rows*maxSum+cacheValues-1)/cacheValues)
+		g.blocks = max(1, min(l.inPanels, (tasks+g.chunks-1)/g.chunks))
+	}
 	g.rowTiles = (l.batch + l.tile.Rows - 1) / l.tile.Rows
+	g.dataPanels = 1
+	if l.batch*l.depthOut > 2*cacheValues {
+		// dy does not stay in the cache: each tile of it is multiplied by several panels.
+		g.dataPanels = max(1, min(cacheValues/(l.depthOut*l.tile.Cols), l.inPanels/(2*l.threads)))
+	}
+	g.dataTasks = (l.inPanels + g.dataPanels - 1) / g.dataPanels
 	g.pack, g.multiply = l.packBackward, l.multiplyBackward
 }
 
 // BackwardScratchLen is the number of values of scratch memory for Backward.
 func (l *Plan) BackwardScratchLen() int {
-	n := l.rowsRead(l.out)*l.depthBatch + l.inPanels*l.depthBatch*l.tile.Cols + l.threads*l.depthOut*l.tile.Cols
+	g := &l.backward
+	n := l.rowsRead(l.out)*l.strideBatch + l.inPanels*l.depthBatch*l.tile.Cols + l.threads*g.dataPanels*l.depthOut*l.tile.Cols
 	if l.tile.Pairs() {
 		n += l.rowsRead(l.batch)*l.depthOut + l.threads*l.out*groupExamples/2
 	}
@@ -75,9 +93,9 @@ func (l *Plan) Backward(dx, dw, db, x, w, dy []float32, scratch []float32, doubl
 	l.check("Backward", [2]int{len(x), l.batch * l.in}, [2]int{len(w), l.out * l.in}, [2]int{len(dy), l.batch * l.out})
 	g := &l.backward
 	g.dx, g.dw, g.db, g.x, g.w, g.dy = dx, dw, db, x, w, dy
-	g.dyRows = room(&scratch, l.rowsRead(l.out)*l.depthBatch)
+	g.dyRows = room(&scratch, l.rowsRead(l.out)*l.strideBatch)
 	g.panels = room(&scratch, l.inPanels*l.depthBatch*l.tile.Cols)
-	g.wPanel = room(&scratch, l.threads*l.depthOut*l.tile.Cols)
+	g.wPanel = room(&scratch, l.threads*g.dataPanels*l.depthOut*l.tile.Cols)
 	if l.tile.Pairs() {
 		g.dyPairs = room(&scratch, l.rowsRead(l.batch)*l.depthOut)
 		g.turned = room(&scratch, l.threads*l.out*groupExamples/2)
@@ -91,11 +109,11 @@ func (l *Plan) Backward(dx, dw, db, x, w, dy []float32, scratch []float32, doubl
 	}
 	if dx != nil {
 		l.check("Backward's dx", [2]int{len(dx), l.batch * l.in})
-		second += l.inPanels
+		second += g.dataTasks
 	}
 	if dw != nil {
 		l.check("Backward's dw", [2]int{len(dw), l.out * l.in})
-		second += g.chunks
+		second += g.chunks * g.blocks
 	}
 	l.pool.RunThreads(first, g.pack)
 	l.pool.RunThreads(second, g.multiply)
@@ -145,7 +163,7 @@ func (l *Plan) clearAfter() {
 		return
 	}
 	for o := range l.out {
-		clear(g.dyRows[o*l.depthBatch+there : (o+1)*l.depthBatch])
+		clear(g.dyRows[o*l.strideBatch+there : o*l.strideBatch+l.depthBatch])
 	}
 	for panel := range l.inPanels {
 		clear(g.panels[(panel*l.depthBatch+there)*cols : (panel+1)*l.depthBatch*cols])
@@ -157,7 +175,7 @@ func (l *Plan) packRows(thread, lo, hi int) {
 	g := &l.backward
 	if !l.tile.Pairs() {
 		for b := lo; b < hi; b += 16 {
-			l.transpose(g.dyRows[b:], l.depthBatch, g.dy[b*l.out:], l.out, min(16, hi-b), 0, l.out)
+			l.transpose(g.dyRows[b:], l.strideBatch, g.dy[b*l.out:], l.out, min(16, hi-b), 0, l.out)
 		}
 		return
 	}
@@ -169,7 +187,7 @@ func (l *Plan) packRows(thread, lo, hi int) {
 		l.tile.PairRows(pairs[whole*l.out:], l.out, g.dy[(hi-1)*l.out:], nil, l.out, 1, l.out, l.out)
 		rows++
 	}
-	l.transpose(g.dyRows[lo/2:], l.depthBatch, pairs, l.out, rows, 0, l.out)
+	l.transpose(g.dyRows[lo/2:], l.strideBatch, pairs, l.out, rows, 0, l.out)
 }
 
 // second is what follows the first row, if there are any pairs of rows.
@@ -220,35 +238,32 @@ func (l *Plan) addSums() {
 	}
 }
 
-// multiplyBackward computes a panel of dx or, after those, a chunk of dw.
+// multiplyBackward computes some panels of dx or, after those, a chunk of dw.
 func (l *Plan) multiplyBackward(thread, i int) {
 	if l.backward.dx != nil {
-		if i < l.inPanels {
+		if i < l.backward.dataTasks {
 			l.multiplyData(thread, i)
 			return
 		}
-		i -= l.inPanels
+		i -= l.backward.dataTasks
 	}
 	l.multiplyWeight(thread, i)
 }
 
-// multiplyData computes the inputs of a panel of w for all examples.
-func (l *Plan) multiplyData(thread, panel int) {
+// multiplyData computes the inputs of some panels of w for all examples.
+func (l *Plan) multiplyData(thread, task int) {
 	g, t := &l.backward, l.tile
-	i0 := panel * t.Cols
-	n := min(t.Cols, l.in-i0)
-	a := product{in: g.dy, w: g.wPanel[thread*l.depthOut*t.Cols : (thread+1)*l.depthOut*t.Cols], out: g.dx[i0:],
-		inStride: l.out, outStride: l.in, panels: 1, cols: n, thread: thread, parts: l.partsOut, sums: g.unitSums}
+	first := task * g.dataPanels
+	panels, size := min(g.dataPanels, l.inPanels-first), l.depthOut*t.Cols
+	all := g.wPanel[thread*g.dataPanels*size:][:panels*size]
+	for i := range panels {
+		l.packWeight(all[i*size:(i+1)*size], (first+i)*t.Cols)
+	}
+	i0 := first * t.Cols
+	a := product{in: g.dy, w: all, out: g.dx[i0:], inStride: l.out, outStride: l.in, panels: panels, outPanel: t.Cols,
+		cols: min(panels*t.Cols, l.in-i0), thread: thread, parts: l.partsOut, sums: g.unitSums}
 	if t.Pairs() {
 		a.in, a.inStride = g.dyPairs, l.depthOut
-		whole := l.out / 2
-		t.PairRows(a.w, t.Cols, g.w[i0:], second(g.w[i0:], l.in, whole), 2*l.in, whole, n, t.Cols)
-		if l.out%2 != 0 {
-			t.PairRows(a.w[whole*t.Cols:], t.Cols, g.w[(l.out-1)*l.in+i0:], nil, l.in, 1, n, t.Cols)
-		}
-		clear(a.w[(l.out+1)/2*t.Cols:])
-	} else {
-		t.CopyRows(a.w, t.Cols, g.w[i0:], l.in, l.out, n, t.Cols)
 	}
 	for tile := range g.rowTiles {
 		a.row0 = tile * t.Rows
@@ -257,15 +272,61 @@ func (l *Plan) multiplyData(thread, panel int) {
 	}
 }
 
-// multiplyWeight computes a chunk of dw's rows.
-func (l *Plan) multiplyWeight(thread, chunk int) {
+// packWeight packs the panel of w that begins with input i0.
+func (l *Plan) packWeight(dst []float32, i0 int) {
 	g, t := &l.backward, l.tile
+	n := min(t.Cols, l.in-i0)
+	if !t.Pairs() {
+		t.CopyRows(dst, t.Cols, g.w[i0:], l.in, l.out, n, t.Cols)
+		return
+	}
+	whole := l.out / 2
+	t.PairRows(dst, t.Cols, g.w[i0:], second(g.w[i0:], l.in, whole), 2*l.in, whole, n, t.Cols)
+	if l.out%2 != 0 {
+		t.PairRows(dst[whole*t.Cols:], t.Cols, g.w[(l.out-1)*l.in+i0:], nil, l.in, 1, n, t.Cols)
+	}
+	clear(dst[(l.out+1)/2*t.Cols:])
+}
+
+// multiplyWeight computes a chunk of dw's rows for a block of panels.
+func (l *Plan) multiplyWeight(thread, task int) {
+	g, t := &l.backward, l.tile
+	chunk, block := task/g.blocks, task%g.blocks
 	tile0, tile1 := g.tiles*chunk/g.chunks, g.tiles*(chunk+1)/g.chunks
-	a := product{in: g.dyRows, w: g.panels, out: g.dw, inStride: l.depthBatch, outStride: l.in, panels: l.inPanels, outPanel: t.Cols, cols: l.in,
-		ahead: true, add: g.add, thread: thread, parts: l.partsBatch, sums: g.unitSums}
+	panel0, panel1 := l.inPanels*block/g.blocks, l.inPanels*(block+1)/g.blocks
+	i0, size := panel0*t.Cols, l.depthBatch*t.Cols
+	a := product{in: g.dyRows, w: g.panels[panel0*size : panel1*size], out: g.dw[i0:], inStride: l.strideBatch, outStride: l.in, panels: panel1 - panel0, outPanel: t.Cols,
+		cols: min(panel1*t.Cols, l.in) - i0, ahead: true, add: g.add, thread: thread, parts: l.partsBatch, sums: g.unitSums}
+	if len(l.partsBatch) > 1 && !l.byUnit() {
+		l.multiplyParts(&a, tile0*t.Rows, min(tile1*t.Rows, l.out))
+		return
+	}
 	for tile := tile0; tile < tile1; tile++ {
 		o := tile * t.Rows
 		a.row0, a.rows, a.out0 = o, min(t.Rows, l.out-o), o*l.in
 		l.multiply(&a)
+	}
+}
+
+// multiplyParts computes all tiles from row lo to hi part by part, each sum's in order: a part of a
+// panel is read into the cache once for all of them.
+func (l *Plan) multiplyParts(p *product, lo, hi int) {
+	a := f32.GatherArgs{In: p.in}
+	for i, part := range p.parts {
+		a.Segments, a.Add = part, 0
+		if p.add || i > 0 {
+			a.Add = 1
+		}
+		for panel := range p.panels {
+			cols := min(l.tile.Cols, p.cols-panel*l.tile.Cols)
+			a.W, a.Out = p.w[panel*len(p.w)/p.panels:], p.out[panel*p.outPanel:]
+			for o := lo; o < hi; o += l.tile.Rows {
+				n := min(l.tile.Rows, hi-o)
+				for r := range n {
+					a.InRow[r], a.OutRow[r] = (o+r)*p.inStride, (o+r)*p.outStride
+				}
+				l.tile.Gather(&a, n, cols)
+			}
+		}
 	}
 }

@@ -25,6 +25,11 @@
 // Backward packs dy and x and sums db in one run of the pool, and computes dx and dw together in a
 // second one.
 //
+// Where a batch has more examples than a part of a sum (see below), dw is computed part by part: a
+// part of some rows of dy and of a panel of x stays in the cache for as long as it is needed, and x
+// is read once for each chunk of rows, not for each tile. dx is computed for several panels of w at
+// a time where dy does not stay in the cache.
+//
 // With a tile of pairs (see f32.PairTiles) operands are rounded to bfloat16 on the way: rows of w a
 // tile at a time, in memory of the thread that multiplies them; panels of w likewise; x and dy as
 // they are packed.

@@ -34,6 +34,10 @@ type Plan struct {
 	depthIn, depthOut, depthBatch int
 	partsIn, partsOut, partsBatch [][]f32.Segment
 
+	// strideBatch is that of rows of a value for each example. It is depthBatch, but for rows that
+	// would fall on each other in the cache.
+	strideBatch int
+
 	batchPanels, inPanels int // panels of examples and of inputs
 
 	forward  forward
@@ -51,6 +55,9 @@ func New(batch, in, out int, tile *f32.Tile, p *pool.Pool) (*Plan, error) {
 	}
 	l := &Plan{batch: batch, in: in, out: out, tile: tile, pool: p, threads: p.Threads()}
 	l.depthIn, l.depthOut, l.depthBatch = l.depth(in), l.depth(out), l.depth(batch)
+	if l.strideBatch = l.depthBatch; l.strideBatch%512 == 0 && !l.byUnit() {
+		l.strideBatch += 16
+	}
 	l.partsIn, l.partsOut, l.partsBatch = l.parts(l.depthIn), l.parts(l.depthOut), l.parts(l.depthBatch)
 	l.batchPanels = (batch + tile.Cols - 1) / tile.Cols
 	l.inPanels = (in + tile.Cols - 1) / tile.Cols

@@ -326,7 +326,7 @@ func TestNewRefusesEmptyLayers(t *testing.T) {
 func BenchmarkPasses(b *testing.B) {
 	p := pool.New(0)
 	defer p.Close()
-	for _, s := range []layer{{64, 784, 512}, {64, 512, 512}, {64, 512, 10}, {128, 784, 512}, {128, 512, 512}} {
+	for _, s := range []layer{{64, 784, 512}, {64, 512, 512}, {64, 512, 10}, {128, 784, 512}, {128, 512, 512}, {4096, 384, 1536}, {4096, 1536, 384}} {
 		for _, k := range []kind{{"float32", f32.Tiles(f32.Active()), 0}, {"bfloat16", f32.PairTiles(f32.Active()), 0}} {
 			x, w, bias, dy := s.arrays(rand.New(rand.NewPCG(5, 1)))
 			l, forward, backward, doubles := newPlan(b, s, k.tile, p)
