@@ -271,25 +271,40 @@ func TestMemoryIsLinearInPositions(t *testing.T) {
 	}
 }
 
+// benchmark measures a pass of long sequences, and of those of a small model, whose q, k and v lie
+// side by side.
 func benchmark(b *testing.B, tile *f32.Tile, backward bool) {
 	threads := pool.New(0)
 	defer threads.Close()
-	p := newProblem(Shape{AttentionSizes: sizes(4, 1024, 1024, 6, 6, 64), AttentionForm: op.AttentionForm{Causal: true}}, 0)
-	r := p.plan(b, tile, threads)
-	r.run(p)
-	o, do := p.heads(r.all[0], p.T, p.H), p.heads(p.do, p.T, p.H)
-	for b.Loop() {
-		if backward {
-			r.l.Backward(p.heads(r.all[2], p.T, p.H), p.heads(r.all[3], p.S, p.Hk), p.heads(r.all[4], p.S, p.Hk), o, do, r.all[1], p.in, r.scratch[1])
-		} else {
-			r.l.Forward(o, r.all[1], p.in, r.scratch[0])
+	for _, z := range []op.AttentionSizes{sizes(4, 1024, 1024, 6, 6, 64), sizes(16, 256, 256, 6, 6, 64)} {
+		p := newProblem(Shape{AttentionSizes: z, AttentionForm: op.AttentionForm{Causal: true}}, 0)
+		r := p.plan(b, tile, threads)
+		width := z.H * z.D
+		all, grads := make([]float32, 3*z.B*z.T*width), make([]float32, 3*z.B*z.T*width)
+		for i := range all {
+			all[i] = p.in.Q.Data[i%len(p.in.Q.Data)]
 		}
+		part := func(x []float32, i int) Heads {
+			return Heads{Data: x[i*width:], Example: 3 * z.T * width, Position: 3 * width}
+		}
+		p.in.Q, p.in.K, p.in.V = part(all, 0), part(all, 1), part(all, 2)
+		o, do := p.heads(r.all[0], p.T, p.H), p.heads(p.do, p.T, p.H)
+		r.l.Forward(o, r.all[1], p.in, r.scratch[0])
+		b.Run(fmt.Sprintf("B=%d/T=%d", z.B, z.T), func(b *testing.B) {
+			for b.Loop() {
+				if backward {
+					r.l.Backward(part(grads, 0), part(grads, 1), part(grads, 2), o, do, r.all[1], p.in, r.scratch[1])
+				} else {
+					r.l.Forward(o, r.all[1], p.in, r.scratch[0])
+				}
+			}
+			flops := 2.0 * float64(p.B*p.H*p.T*p.S*p.D)
+			if backward {
+				flops *= 2.5
+			}
+			b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
+		})
 	}
-	flops := 2.0 * float64(p.B*p.H*p.T*p.S*p.D)
-	if backward {
-		flops *= 2.5
-	}
-	b.ReportMetric(flops*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
 }
 
 func BenchmarkForward(b *testing.B)          { benchmark(b, f32.Tiles(f32.Active()), false) }

@@ -166,10 +166,13 @@ func (l *Plan) backwardBlock(w *worker, b, h, k0 int, more bool) {
 	k := &w.block
 	keys := min(backwardKeys, l.S-k0)
 	some := false
+	l.fetch(&l.backward.dk, b, k0, h/l.group, keys)
+	l.fetch(&l.backward.dv, b, k0, h/l.group, keys)
 	for p := 0; p < l.panels; {
 		// Panels that see none of these keys are left out.
 		n := 0
 		for ; n < backwardPanels && p < l.panels; p++ {
+			l.fetchBackward(b, h, k0/backwardKeys*l.panels+p, l.backward.blocks*l.panels)
 			if l.backwardTile(w, b, h, k0, keys, p, n) {
 				w.segments[n] = l.rowsOf(p, n)
 				n++

@@ -35,6 +35,9 @@
 // keys are dealt out to several tasks, whose parts of dQ are added in order afterwards; how many
 // follows from the shape. The gradient of a bias is a pass of its own.
 //
+// Rows of the head that a thread is likely to have next are fetched into the cache while it computes
+// one (ahead.go).
+//
 // All sums are float32 and made by one thread in an order that follows from the shape: the bits are
 // the same on any number of threads. With a tile of pairs (see f32.PairTiles) operands of products
 // are rounded to bfloat16 as they are packed, P and dS too; m, l, lse and sums are float32.

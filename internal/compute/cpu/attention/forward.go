@@ -73,6 +73,7 @@ func (l *Plan) forwardTask(thread, i int) {
 	l.packKeys(w, head, false)
 	b, hk := head/l.Hk, head%l.Hk
 	for u := chunk; u < l.group*l.panels; u += l.forward.chunks {
+		l.fetchForward(head, u, l.group*l.panels)
 		l.forwardPanel(w, b, hk*l.group+u%l.group, l.panels-1-u/l.group)
 	}
 }
