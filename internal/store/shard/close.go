@@ -13,8 +13,11 @@ import (
 // ends the blocking.
 
 // closes reports whether the open round closes now. A round that is blocked closes when its backup
-// has what it needs, by another call of closeRounds.
-func (s *Shard) closes() bool {
+// has what it needs, by another call of closeRounds; one that is held, when its Decision comes.
+func (s *Shard) closes() bool { return s.whole() && !s.undecided() }
+
+// whole reports whether nothing but a Decision may be missing for the open round to close.
+func (s *Shard) whole() bool {
 	return s.err == nil && !s.replica.blocks() && len(s.members.ranked) > 0 && s.rounds.open.full()
 }
 
@@ -44,6 +47,7 @@ func (s *Shard) closeRounds() {
 			}
 		}
 		s.rounds.number++
+		s.clip.closed()
 		s.publish(weight, examplesOf(slots))
 		s.stopwatch.closed(&s.cfg, &s.rounds, s.rounds.number-1, begin)
 		s.rounds.turn(s.members.ordered())
@@ -56,6 +60,9 @@ func (s *Shard) closeRounds() {
 		s.rounds.open.arrivals.apply += s.cfg.clock() - begin
 	}
 	s.stopwatch.tellHeld(&s.cfg)
+	if s.held() {
+		s.wake()
+	}
 }
 
 // aggregateReady adds the contributions that are next in order, or in wire.ModeAnyOrder all that
@@ -106,7 +113,7 @@ func (s *Shard) measure(a *addition, asks bool) {
 // aggregateLent adds the lent contributions that are next in order, of which there is at least one,
 // or leaves that to the closing of the round. It returns false if they stay in their slots.
 func (s *Shard) aggregateLent(a *addition) bool {
-	r, closing, least := &s.rounds.open, s.closes(), 1
+	r, closing, least := &s.rounds.open, s.whole(), 1
 	if !closing {
 		least = addTogether
 	}
@@ -118,8 +125,8 @@ func (s *Shard) aggregateLent(a *addition) bool {
 	case claimed == nil:
 		return false
 	}
-	// A backup needs the sum of the whole round.
-	inParts := closing && r.aggregated == len(r.slots) && s.updater.inParts(&s.cfg) && !s.replica.in(replicaInSync)
+	// A backup needs the sum of the whole round, as do its squares.
+	inParts := s.closes() && r.aggregated == len(r.slots) && s.updater.inParts(&s.cfg) && !s.replica.in(replicaInSync)
 	a.last = false
 	s.measure(a, false)
 	s.sum.addLent(claimed, a, inParts)
@@ -142,7 +149,7 @@ func (s *Shard) apply(round uint64) error {
 	}
 	if err == nil && backup {
 		r := s.replica.record(Record{Round: round, Generation: s.members.generation, Weight: t.weight, Form: wire.RecordNone,
-			Rate: s.rounds.open.learningRate(), Norms: t.norms.ofNewest(), Keep: t.norms.keeps()}, &s.updater, &s.cfg)
+			Rate: s.rounds.open.learningRate(), Norms: t.norms.ofNewest(), Keep: t.norms.keeps(), Clip: s.clip.recorded()}, &s.updater, &s.cfg)
 		r.take(t, s.table, &s.readers, s.cfg.Rule == wire.RuleOptimizer && s.updater.opt != nil, s.mode.async())
 	}
 	t.reset()
@@ -159,7 +166,7 @@ func (s *Shard) change(round uint64) error {
 	t := &s.sum
 	lent := t.toAdd() != nil
 	switch {
-	case s.updater.idle(t):
+	case s.updater.idle(t) || s.clip.skips():
 		if lent {
 			t.addClaimed(&t.partialSum)
 		}
@@ -172,7 +179,7 @@ func (s *Shard) change(round uint64) error {
 		s.readers.writable()
 	case s.cfg.Form != wire.FormOpen && s.cfg.Length == 0:
 	case s.cfg.HasRows():
-		return s.table.apply(&s.updater, round, s.rounds.open.learningRate(), s.readers.current.Float32s(), t)
+		return s.table.apply(&s.updater, round, s.rounds.open.learningRate(), s.clip.factor(), s.readers.current.Float32s(), t)
 	case lent:
 		return s.changeLent(round)
 	case t.data == nil && t.fate == sumRefused:
@@ -187,7 +194,7 @@ func (s *Shard) change(round uint64) error {
 		t.norms.takeSquares(t.values(), 0, s.cfg.values(), f32.Precondition{}, s.cfg.Pool)
 		s.readers.replace(t.takeData())
 	default:
-		pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate())
+		pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate(), s.clip.factor())
 		return s.updater.update(&pass, round, s.readers.writable(), t)
 	}
 	return nil
@@ -205,7 +212,7 @@ func (s *Shard) changeLent(round uint64) error {
 		s.readers.replace(t.addTo(outs))
 		return nil
 	}
-	pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate())
+	pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate(), s.clip.factor())
 	return s.updater.updateLent(&pass, s.readers.writable(), t, outs)
 }
 

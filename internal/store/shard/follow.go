@@ -37,6 +37,10 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	if r.Keep && s.cfg.Form == wire.FormDense && r.Weight > 0 {
 		s.sum.measured().keep = true
 	}
+	if r.Clip != nil {
+		c := s.clipped()
+		c.open, c.decided = *r.Clip, true
+	}
 	taken, err := s.followData(r, data)
 	if !taken {
 		data.Release()
@@ -51,6 +55,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	s.guard.follow(&s.cfg, r, &s.members)
 	s.pushed = true
 	s.rounds.number++
+	s.clip.closed()
 	s.sum.setNorms(r.Norms)
 	s.publish(r.Weight, r.examples())
 	s.readers.current.generation = r.Generation

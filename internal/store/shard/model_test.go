@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/paragon-train/paragon/internal/store/wire"
+	"github.com/paragon-train/paragon/optim"
 )
 
 // Whatever the order of pushes, repeats, joins and losses, a closed round is a sum of whole
@@ -14,6 +15,22 @@ import (
 func TestClosedRoundsAreWholeContributionsOfDistinctNodes(t *testing.T) {
 	for seed := range seeds(100, 1000) {
 		m := newModel(t, seed)
+		for range 200 {
+			m.step()
+		}
+		if m.closed == 0 {
+			t.Errorf("seed %d: no round closed", seed)
+		}
+	}
+}
+
+// The same is true where a round is held until its decision, and whoever is in a round that is held
+// is in it when it closes.
+func TestHeldRoundsAreWholeContributionsOfDistinctNodes(t *testing.T) {
+	for seed := range seeds(100, 1000) {
+		m := newModel(t, seed)
+		m.most, m.clips = 12, true
+		setOptimizer(t, m.s, optim.Config{Name: "test", LearningRate: 1, ClipGlobalNorm: 1})
 		for range 200 {
 			m.step()
 		}
@@ -39,6 +56,16 @@ type model struct {
 	counts     bool                    // a push that counts examples was held
 	closed     uint64
 	nodes      int // ever
+	// most is how many nodes there may be ever.
+	most int
+
+	// clips says that rounds are held: the value is then the sum of all rounds. before is the
+	// value of the rounds that have closed, and whole who must be in the open round, which is
+	// held, if isHeld.
+	clips  bool
+	before uint64
+	isHeld bool
+	whole  []int
 }
 
 const maxNodes = 20 // 2^20 is exact in float32
@@ -47,7 +74,7 @@ func newModel(t *testing.T, seed uint64) *model {
 	m := &model{
 		t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 11)), s: dense(t, 0, 0),
 		members: map[int]uint64{}, next: map[int]uint64{}, seq: map[int]uint64{}, held: map[uint64]map[int]bool{},
-		counted: map[int]uint64{},
+		counted: map[int]uint64{}, most: maxNodes,
 	}
 	for range 3 {
 		m.members[m.nodes] = 0
@@ -99,14 +126,22 @@ func (m *model) needed() [2][]int {
 func (m *model) look(needed [2][]int) {
 	rounds := m.s.Rounds()
 	if rounds == m.closed {
+		m.lookHeld(needed[0])
 		return
+	}
+	if m.clips && (rounds != m.closed+1 || !m.isHeld) {
+		m.t.Fatalf("seed %d: round %d closed without a decision", m.seed, m.closed)
 	}
 	if rounds > m.closed+2 {
 		m.t.Fatalf("seed %d: %d rounds closed at once", m.seed, rounds-m.closed)
 	}
 	v, _, _ := m.s.Pull(Want{Round: rounds})
 	defer v.Release()
-	value := uint64(v.Float32s()[0])
+	value := uint64(v.Float32s()[0]) - m.before
+	if m.clips {
+		m.before += value
+		needed[0] = m.whole
+	}
 	for k := range m.nodes {
 		got, told := value>>k&1 == 1, m.held[rounds-1][k]
 		if got != told {
@@ -122,12 +157,47 @@ func (m *model) look(needed [2][]int) {
 		}
 	}
 	m.closed = rounds
+	if m.isHeld = false; m.clips {
+		m.lookHeld(m.needed()[0])
+	}
+}
+
+// lookHeld notes that the open round is held, if it is, and who must be in it.
+func (m *model) lookHeld(needed []int) {
+	if !m.clips || m.isHeld {
+		return
+	}
+	h, err := m.s.ReadHeld(m.closed)
+	if err != nil {
+		return
+	}
+	m.isHeld, m.whole = true, needed
+	sum := 0.0
+	for k := range m.held[m.closed] {
+		sum += float64(uint64(1) << k)
+	}
+	if got := h.Squares.Total(); got != sum*sum {
+		m.t.Fatalf("seed %d round %d: got squares %v, want those of %v", m.seed, m.closed, got, sum)
+	}
+}
+
+// decide brings the open round a decision, which is refused unless it is held.
+func (m *model) decide() {
+	needed := m.needed()
+	_, err := m.s.Decide(m.closed, Decision{Norm: 1, Factor: 1})
+	if m.isHeld != (err == nil) {
+		m.t.Fatalf("seed %d: decision of round %d, held: %v: got %v", m.seed, m.closed, m.isHeld, err)
+	}
+	m.look(needed)
 }
 
 func (m *model) step() {
 	switch r := m.random.IntN(100); {
-	case r < 2 && m.nodes < maxNodes: // somebody joins
+	case r < 2 && m.nodes < m.most: // somebody joins
 		from := m.closed + m.random.Uint64N(4)
+		if m.isHeld {
+			from = max(from, m.closed+1)
+		}
 		m.members[m.nodes], m.next[m.nodes] = from, max(from, m.closed)
 		m.nodes++
 		m.setMembers()
@@ -137,6 +207,8 @@ func (m *model) step() {
 		m.setMembers()
 	case r < 25:
 		m.pushTogether(m.pick())
+	case r < 40 && m.clips:
+		m.decide()
 	default:
 		m.push(m.pick())
 	}

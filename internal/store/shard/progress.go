@@ -10,11 +10,16 @@ type progress struct {
 	// hidden says that the value contains a round that the backup does not have yet. No one may
 	// see it: if this server were lost now, that round would be made again, perhaps otherwise.
 	hidden bool
+	// held says that the open round's sum is whole, and waits for a Decision or for the backup.
+	held bool
 }
 
 // has reports whether the value satisfies want. In async mode a node that is not a member waits for
 // nothing of its own: it has contributed nothing here, and may have been a member before.
 func (p *progress) has(want *Want) bool {
+	if want.Clip {
+		return p.rounds > want.Round || p.rounds == want.Round && p.held
+	}
 	if p.hidden {
 		return false
 	}

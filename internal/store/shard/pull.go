@@ -5,15 +5,19 @@ import (
 	"github.com/paragon-train/paragon/internal/store/wire"
 )
 
-// Pull returns the value if it is available, else a Wait for it. For a shard of rows the Version is
-// nil: PullRows reads the rows.
+// Pull returns the value if it is available, else a Wait for it. For a shard of rows, and for a Want
+// of Clip, the Version is nil: PullRows reads the rows, ReadHeld what is held.
 func (s *Shard) Pull(want Want) (*Version, *Wait, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil {
 		return nil, nil, s.err
 	}
-	if p := s.progress(); p.has(&want) {
+	switch p := s.progress(); {
+	case !p.has(&want):
+	case want.Clip:
+		return nil, nil, nil
+	default:
 		return s.readers.acquire(), nil, nil
 	}
 	return nil, s.readers.wait(want), nil
@@ -99,7 +103,7 @@ func (s *Shard) Laggards(want Want) []Laggard {
 
 // progress is how far the shard has come.
 func (s *Shard) progress() progress {
-	return progress{members: &s.members, rounds: s.rounds.number, async: s.mode.async(), hidden: s.replica.hides(s.mode)}
+	return progress{members: &s.members, rounds: s.rounds.number, async: s.mode.async(), hidden: s.replica.hides(s.mode), held: s.held()}
 }
 
 // wake ends the waits that the shard's progress satisfies.

@@ -106,7 +106,7 @@ func (r *readers) wake(err error, p *progress) {
 // blocks: a Wait's channel has room for its one token.
 func (r *readers) end(w *Wait, err error) {
 	w.over, w.err = true, err
-	if err == nil {
+	if err == nil && !w.want.Clip {
 		w.version = r.acquire()
 	}
 	w.done <- struct{}{}

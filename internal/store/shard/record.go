@@ -33,6 +33,8 @@ type Record struct {
 	Weight float64
 	Rate   wire.RoundRate
 	Norms  wire.Norms
+	// Clip is the Decision of a round that was held; nil: it was not.
+	Clip *Decision
 	// Keep says that the backup keeps the sum, too: see keptSum.
 	Keep bool
 	// Config is the JSON of the optimizer that was applied (empty: none), if Configured.

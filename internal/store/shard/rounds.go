@@ -53,9 +53,11 @@ func (r *rounds) begin(ordered []*member) {
 	}
 }
 
-// change makes the rounds those of other members.
-func (r *rounds) change(ordered []*member) {
-	r.open.change(ordered, r.number)
+// change makes the rounds those of other members; held says that the open one is whole and stays.
+func (r *rounds) change(ordered []*member, held bool) {
+	if !held {
+		r.open.change(ordered, r.number)
+	}
 	if r.next != nil {
 		r.next.change(ordered, r.number+1)
 	}

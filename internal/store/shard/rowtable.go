@@ -21,12 +21,12 @@ func (t table) count(cfg *Config) int {
 }
 
 // apply changes the rows that the sum of a round names: by the updater's optimizer or, without one,
-// to the sum. value is the array of numbered rows.
-func (t table) apply(u *updater, round uint64, rate wire.RoundRate, value []float32, sum *sum) error {
+// to the sum. clip is as of updater.pass, and value the array of numbered rows.
+func (t table) apply(u *updater, round uint64, rate wire.RoundRate, clip float64, value []float32, sum *sum) error {
 	rows, values := sum.rowTotal()
 	rowLen := int(sum.cfg.RowLen)
 	if u.opt != nil {
-		pass := u.pass(round, sum.weight, rate)
+		pass := u.pass(round, sum.weight, rate, clip)
 		if t.vocabulary != nil {
 			return pass.UpdateTable(rows, rowLen, t.vocabulary, values)
 		}

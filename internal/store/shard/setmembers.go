@@ -21,7 +21,7 @@ func (s *Shard) SetMembers(generation uint64, members []Member) error {
 		s.counts.leave(m)
 	}
 	s.readers.expel(left, generation)
-	s.rounds.change(s.members.ordered())
+	s.rounds.change(s.members.ordered(), s.held())
 	s.closeRounds()
 	s.wake()
 	return nil

@@ -106,8 +106,8 @@ func (u *updater) cold(round uint64) bool {
 }
 
 // pass returns the update of a round with a sum of these weights, at the rate on which its
-// contributions agree.
-func (u *updater) pass(round uint64, weight float64, rate wire.RoundRate) optim.Pass {
+// contributions agree. clip is the factor of optim.Config.ClipGlobalNorm, if that is set.
+func (u *updater) pass(round uint64, weight float64, rate wire.RoundRate, clip float64) optim.Pass {
 	cfg := u.opt.Config()
 	scale := cfg.ScaleFor(weight)
 	pass := u.opt.At(round, scale, u.factors)
@@ -119,6 +119,9 @@ func (u *updater) pass(round uint64, weight float64, rate wire.RoundRate) optim.
 	}
 	if rate.Gain > 0 {
 		pass = pass.WithGain(rate.Gain)
+	}
+	if u.opt.ClipsGlobalNorm() {
+		pass = pass.WithClip(clip)
 	}
 	return pass
 }

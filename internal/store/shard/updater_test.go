@@ -50,7 +50,7 @@ func TestAnUpdateInPartsIsTheUpdate(t *testing.T) {
 		u.set(cfg, newOptimizer(t, optim.Config{Name: "adam", LearningRate: 0.01}))
 		value, s := slices.Clone(first), &sum{cfg: cfg}
 		for round := range uint64(warmRounds + 3) {
-			pass := u.pass(round, 2, wire.RoundRate{})
+			pass := u.pass(round, 2, wire.RoundRate{}, 1)
 			change(&u, &pass, value, s)
 			s.reset()
 		}

@@ -12,6 +12,9 @@ type Want struct {
 	// for the worker at clock Seq. NoBound as Staleness demands nothing of the others.
 	Seq       uint64
 	Staleness uint64
+	// Clip asks for no value: the wait is over once the sum of round number Round, from 0, is
+	// held, or that round has closed.
+	Clip bool
 }
 
 // NoBound is the Staleness without a bound.
