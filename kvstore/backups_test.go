@@ -124,6 +124,9 @@ func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dens
 	if err := errors.Join(by.PushRows(ctx, "rows", ids, x), by.PushRows(ctx, "open", ids, x)); err != nil {
 		return err
 	}
+	if err := g.clip(ctx, kv); err != nil {
+		return err
+	}
 	all := make([]int64, guardedRows)
 	for i := range all {
 		all[i] = int64(i)
@@ -134,6 +137,18 @@ func (g *guardedRun) step(ctx context.Context, kv kvstore.Store, round int, dens
 		for i, key := range smallKeys {
 			err = errors.Join(err, kv.Pull(ctx, key, small[i]))
 		}
+	}
+	return err
+}
+
+// clip clips the round by its norm over all keys, if the optimizer does.
+func (g *guardedRun) clip(ctx context.Context, kv kvstore.Store) error {
+	if g.optimizer.ClipGlobalNorm == 0 {
+		return nil
+	}
+	norm, err := kv.ClipGlobalNorm(ctx, "dense", "a", "b", "c", "rows", "open")
+	if err == nil && !(norm > g.optimizer.ClipGlobalNorm) {
+		err = fmt.Errorf("got norm %v, want more than %v", norm, g.optimizer.ClipGlobalNorm)
 	}
 	return err
 }
@@ -269,10 +284,11 @@ func firstDifference(got, want []float32) string {
 var guardedRuns = map[string]guardedRun{
 	"momentum": {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9, Schedule: optim.Schedule{Kind: "exponential", Every: 4}}, apart: true, kind: "dist_sync",
 		adapts: true, micro: 3},
-	"adam":  {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, compression: kvstore.Compression{Type: "fp16"}, kind: "dist_sync", adapts: true},
-	"hosts": {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, kind: "dist_sync", adapts: true, micro: 3, hosts: true},
-	"2bit":  {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}, compression: kvstore.Compression{Type: "2bit", Threshold: 0.2}, apart: true, kind: "dist_sync"},
-	"sgd":   {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}, kind: "dist_sync", slow: true},
+	"adam":    {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, compression: kvstore.Compression{Type: "fp16"}, kind: "dist_sync", adapts: true},
+	"hosts":   {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1, Momentum: 0.9}, kind: "dist_sync", adapts: true, micro: 3, hosts: true},
+	"2bit":    {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}, compression: kvstore.Compression{Type: "2bit", Threshold: 0.2}, apart: true, kind: "dist_sync"},
+	"clipped": {optimizer: optim.Config{Name: "adamw", LearningRate: 0.1, Reduction: optim.Mean, ClipGlobalNorm: 1}, compression: kvstore.Compression{Type: "fp16"}, apart: true, kind: "dist_sync", adapts: true},
+	"sgd":     {optimizer: optim.Config{Name: "sgd", LearningRate: 0.1}, kind: "dist_sync", slow: true},
 	"adam, apart": {optimizer: optim.Config{Name: "adam", LearningRate: 0.1, Reduction: optim.Mean}, compression: kvstore.Compression{Type: "fp16"}, apart: true, kind: "dist_sync",
 		adapts: true, slow: true},
 }
@@ -366,7 +382,7 @@ func TestServerThatEndsInOrderIsReplaced(t *testing.T) {
 // Servers come and go while a job trains, more than it began with and as few as one. Shards move to
 // those that come, new keys are cut for all of them, and the parameters are those of a quiet run.
 func TestServersComeAndGoWithoutATrace(t *testing.T) {
-	for _, name := range []string{"momentum"} {
+	for _, name := range []string{"momentum", "clipped"} {
 		g := guardedRuns[name]
 		g.rounds, g.pause = 20, 10*time.Millisecond // of which some ten pass while servers come and go
 		want := g.run(t, 2, 0, nil)

@@ -230,6 +230,20 @@ type Control interface {
 	// all servers; one worker's call is enough. A round that a key has already closed is
 	// ErrConflict.
 	SetLearningRate(ctx context.Context, round uint64, rate float64) error
+	// ClipGlobalNorm clips the gradients of one step by their norm over all keys of the step
+	// (optim.Config.ClipGlobalNorm), and returns that norm, before the clipping: of the round's
+	// gradients as the optimizer gets them, summed over all workers and scaled. NaN: it is not
+	// finite, and the step changes nothing, on all keys.
+	//
+	// Every worker calls it once in each step, with the keys that it pushes in the step, while
+	// or after it pushes them, and before it pushes the next step's. The servers hold the
+	// rounds of all keys until then: pulls and push-pulls wait for it. So a program either
+	// pushes all keys (Push, PushRows), calls ClipGlobalNorm and pulls, or calls it on a
+	// goroutine of its own while its push-pulls are under way; worker.Trainer does that. It waits
+	// for the step's pushes of all workers. The norm has the same bits on every worker, and with
+	// any number of servers. A key that another worker did not name is ErrConflict, if the
+	// factors differ. After an error it may be called again. Averaged keys take no part.
+	ClipGlobalNorm(ctx context.Context, keys ...string) (norm float64, err error)
 	// SetCompression compresses this worker's pushes of dense keys from now on, except those of
 	// InitAverage, which are never compressed. Every worker should set the same. The store
 	// "local" sends nothing and refuses it; in "device" each local device's gradient is

@@ -24,6 +24,8 @@ type keyPushes struct {
 	// round is how many rounds must have closed before the value contains the last of them, and
 	// so the round of the next push.
 	round uint64
+	// clip is the round whose gradients ClipGlobalNorm clips next.
+	clip uint64
 	// unresolved says that the last push failed: some shards may have counted it.
 	unresolved bool
 }
@@ -76,9 +78,23 @@ func (p *keyPushes) pushed(err error) {
 func (p *keyPushes) set(round uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.round = round
+	p.round, p.clip = round, round
 	if p.unresolved {
 		p.acked++
 		p.unresolved = false
 	}
+}
+
+// clipRound returns the round that is to be clipped next.
+func (p *keyPushes) clipRound() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.clip
+}
+
+// clippedRound records that it was clipped.
+func (p *keyPushes) clippedRound() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clip++
 }

@@ -16,7 +16,7 @@ func (d *densePath) pushMany(ctx context.Context, by *PushOptions, t trip, entri
 	if err := failed(entries, errs); err != nil {
 		return err
 	}
-	if d.requests.inline {
+	if d.requests.atOnce() {
 		for i := range entries {
 			errs[i] = d.push(ctx, by, t, entries[i])
 		}
@@ -25,7 +25,7 @@ func (d *densePath) pushMany(ctx context.Context, by *PushOptions, t trip, entri
 	trips := &m.trips
 	apart := t.pull && d.cfg.pullsApart()
 	for i, k := range m.keys {
-		if apart || !d.sharesMessages(k) || !k.pushes.try() {
+		if apart || d.requests.inline || !d.sharesMessages(k) || !k.pushes.try() {
 			trips.Go(func() { errs[i] = d.push(ctx, by, t, entries[i]) })
 			continue
 		}

@@ -96,7 +96,7 @@ func (o *op) run(ctx context.Context) error {
 		return nil
 	}
 	o.left.Store(int32(len(o.calls)))
-	if r.inline {
+	if r.atOnce() {
 		for i := range o.calls {
 			o.calls[i].run()
 		}

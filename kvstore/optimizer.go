@@ -25,6 +25,9 @@ func (s *control) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 	if err != nil {
 		return fmt.Errorf("kvstore: set optimizer: %w", err)
 	}
+	if cfg.ClipGlobalNorm > 0 && s.cfg.async {
+		return fmt.Errorf("kvstore: set optimizer: %w: ClipGlobalNorm is %v in an asynchronous store, want 0: pushes of different keys belong to no common step there; ClipNorm is the norm of each key", ErrUnsupported, cfg.ClipGlobalNorm)
+	}
 	before := s.rules.optimizer()
 	if before != nil && !before.Equal(cfg) {
 		old, _ := before.Encode()
@@ -39,6 +42,7 @@ func (s *control) SetOptimizer(ctx context.Context, cfg optim.Config) error {
 	if err := s.sendOptimizer(ctx, "set optimizer", string(data)); err != nil {
 		return err
 	}
+	s.requests.holds.Store(cfg.ClipGlobalNorm > 0)
 	return s.restoreRates(ctx, s.rules.setOptimizer(&cfg), &cfg)
 }
 

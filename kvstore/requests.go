@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/paragon-train/paragon/internal/member/cluster"
@@ -24,8 +25,11 @@ import (
 type requests struct {
 	cfg  *settings
 	node member
-	// inline says that requests are answered at once, on the caller's goroutine.
-	inline   bool
+	// inline says that the servers are in this process, and none but this worker asks them.
+	inline bool
+	// holds says that servers hold rounds until ClipGlobalNorm: then no request is answered at
+	// once.
+	holds    atomic.Bool
 	trace    *trace.Recorder
 	flight   *inFlight
 	pool     *callPool
@@ -44,6 +48,9 @@ func newRequests(cfg *settings, node member, removed, movable func() bool) *requ
 		jobEnded: node.Done(), jobEndError: r.jobEndError, closing: r.flight.closing})
 	return r
 }
+
+// atOnce reports whether requests are answered at once, on the caller's goroutine.
+func (r *requests) atOnce() bool { return r.inline && !r.holds.Load() }
 
 // close ends what runs. No call is under way, and none comes.
 func (r *requests) close() {

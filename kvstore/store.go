@@ -34,6 +34,7 @@ type store struct {
 	*plainPusher
 	*measured
 	*control
+	*clipper
 	*checkpoints
 	*residualStates
 	*profiling
@@ -67,6 +68,7 @@ func newStore(cfg *settings, node member, host *hostListener) *store {
 	s.plainPusher = &plainPusher{s.densePath, s.rowsPath, PushOptions{Weight: 1}}
 	s.measured = &measured{s.keys}
 	s.control = &control{cfg: cfg, requests: s.requests, member: s.membership, keys: s.keys, rules: s.roundRules}
+	s.clipper = &clipper{cfg: cfg, requests: s.requests, member: s.membership, keys: s.keys, rules: s.roundRules}
 	states := &shardStates{cfg: cfg, requests: s.requests, rules: s.roundRules}
 	s.checkpoints = &checkpoints{cfg: cfg, requests: s.requests, member: s.membership, keys: s.keys, rules: s.roundRules, initialiser: s.initialiser, control: s.control, states: states}
 	s.residualStates = &residualStates{cfg: cfg, keys: s.keys, rules: s.roundRules}

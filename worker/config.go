@@ -60,6 +60,8 @@ func (c *Config) Validate() error {
 		return errors.New("worker: Config.UpdateOnWorker is true with a store of local steps, want false: local steps are updates on the worker anyway")
 	case c.Optimizer.ClipGlobalNorm > 0 && (c.UpdateOnWorker || c.Store.LocalSteps() > 0):
 		return fmt.Errorf("worker: Config.Optimizer.ClipGlobalNorm is %v where each worker updates (UpdateOnWorker or local steps), want 0: the update of a key cannot wait for all others there; ClipNorm is the norm of each key", c.Optimizer.ClipGlobalNorm)
+	case c.Optimizer.ClipGlobalNorm > 0 || c.Outer.ClipGlobalNorm > 0:
+		return fmt.Errorf("worker: ClipGlobalNorm is %v, want 0: a Trainer does not call kvstore.Store's ClipGlobalNorm yet; ClipNorm is the norm of each key", max(c.Optimizer.ClipGlobalNorm, c.Outer.ClipGlobalNorm))
 	case c.Outer.Name != "" && c.Store.LocalSteps() == 0:
 		return fmt.Errorf("worker: Config.Outer is %s with a store without local steps, want none: make the store with kvstore.WithLocalSteps", c.Outer.Name)
 	case c.Outer.Reduction == optim.Sum:

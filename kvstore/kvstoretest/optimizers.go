@@ -16,7 +16,7 @@ func others() []Case {
 	adding := optim.Config{Name: "test", LearningRate: 1}
 	weighing := optim.Config{Name: "sgd", LearningRate: 1, Momentum: 0.9, Reduction: optim.Mean}
 	async := []string{"dist_async"}
-	return []Case{
+	return append(clippedCases(), []Case{
 		{Name: "many keys many pushes", Optimizer: &adding, Run: manyPushes},
 		{Name: "sgd", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.01}, Run: sgd},
 		{Name: "sgd over groups and singles", Optimizer: &optim.Config{Name: "sgd", LearningRate: 0.1}, Run: groups},
@@ -36,7 +36,7 @@ func others() []Case {
 		{Name: "async save and load", Types: async, Optimizer: &optim.Config{Name: "adam"}, Run: asyncSave},
 		{Name: "async steps", Group: "async", Types: async, Optimizer: &doubling, Run: asyncSteps},
 		{Name: "async staleness", Types: async, Optimizer: &doubling, Options: []kvstore.Option{kvstore.WithStaleness(2)}, Run: staleness},
-	}
+	}...)
 }
 
 // 10,000 keys of one value: after 50 pushes 50 times the value, after 50 push-pulls more 100 times.

@@ -56,21 +56,13 @@ func (s *Shard) held() bool {
 }
 
 // undecided reports whether the open round waits for a Decision, or will once it is whole.
-func (s *Shard) undecided() bool { return s.clips() && (s.clip == nil || !s.clip.decided) }
+func (s *Shard) undecided() bool { return s.clips() && !s.rounds.clip().has() }
 
 // Undecided reports whether what want waits for is a Decision alone.
 func (s *Shard) Undecided(want Want) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rounds.number < want.Round && s.held() && s.undecided()
-}
-
-// clipped returns what the shard knows of decisions, which may be changed.
-func (s *Shard) clipped() *clipping {
-	if s.clip == nil {
-		s.clip = &clipping{}
-	}
-	return s.clip
 }
 
 // A ClipState is what a shard says of a round that is held or has closed.
@@ -96,7 +88,7 @@ func (s *Shard) ReadHeld(round uint64) (ClipState, error) {
 	case round > s.rounds.number || !s.held():
 		return ClipState{}, s.cfg.refuse(wire.CodeConflict, "clip: round %d is not whole; round %d is open", round, s.rounds.number)
 	}
-	c := s.clipped()
+	c := s.rounds.clipped()
 	if !c.taken {
 		c.squares, c.taken = s.squares(), true
 	}
@@ -106,8 +98,8 @@ func (s *Shard) ReadHeld(round uint64) (ClipState, error) {
 // closedRound says what is known of a round that has closed.
 func (s *Shard) closedRound(round uint64) ClipState {
 	h := ClipState{Closed: true}
-	if s.clip != nil && s.clip.known && round+1 == s.rounds.number {
-		h.Decided, h.Decision = true, s.clip.last
+	if c := s.rounds.clip(); c != nil && c.known && round+1 == s.rounds.number {
+		h.Decided, h.Decision = true, c.last
 	}
 	return h
 }
@@ -128,7 +120,7 @@ func (s *Shard) Decide(round uint64, d Decision) (ClipState, error) {
 	case round > s.rounds.number || !s.held():
 		return ClipState{}, s.cfg.refuse(wire.CodeConflict, "clip: round %d is not whole; round %d is open", round, s.rounds.number)
 	}
-	c := s.clipped()
+	c := s.rounds.clipped()
 	if !c.decided {
 		c.open, c.decided = d, true
 		d := c.open
@@ -170,6 +162,9 @@ func (s *Shard) squares() (sum exact.Sum) {
 	return sum
 }
 
+// has reports whether the open round is decided.
+func (c *clipping) has() bool { return c != nil && c.decided }
+
 // factor is that of the round that is being applied.
 func (c *clipping) factor() float64 {
 	if c == nil {
@@ -179,7 +174,7 @@ func (c *clipping) factor() float64 {
 }
 
 // skips reports whether the round that is being applied changes nothing.
-func (c *clipping) skips() bool { return c != nil && c.decided && c.open.Factor == 0 }
+func (c *clipping) skips() bool { return c.has() && c.open.Factor == 0 }
 
 // closed begins the next round.
 func (c *clipping) closed() {
@@ -198,7 +193,7 @@ func (c *clipping) forget() {
 
 // recorded is the Decision of the round that is being applied, for a backup; nil: there is none.
 func (c *clipping) recorded() *Decision {
-	if c == nil || !c.decided {
+	if !c.has() {
 		return nil
 	}
 	d := c.open

@@ -47,7 +47,7 @@ func (s *Shard) closeRounds() {
 			}
 		}
 		s.rounds.number++
-		s.clip.closed()
+		s.rounds.clip().closed()
 		s.publish(weight, examplesOf(slots))
 		s.stopwatch.closed(&s.cfg, &s.rounds, s.rounds.number-1, begin)
 		s.rounds.turn(s.members.ordered())
@@ -149,7 +149,7 @@ func (s *Shard) apply(round uint64) error {
 	}
 	if err == nil && backup {
 		r := s.replica.record(Record{Round: round, Generation: s.members.generation, Weight: t.weight, Form: wire.RecordNone,
-			Rate: s.rounds.open.learningRate(), Norms: t.norms.ofNewest(), Keep: t.norms.keeps(), Clip: s.clip.recorded()}, &s.updater, &s.cfg)
+			Rate: s.rounds.open.learningRate(), Norms: t.norms.ofNewest(), Keep: t.norms.keeps(), Clip: s.rounds.clip().recorded()}, &s.updater, &s.cfg)
 		r.take(t, s.table, &s.readers, s.cfg.Rule == wire.RuleOptimizer && s.updater.opt != nil, s.mode.async())
 	}
 	t.reset()
@@ -166,7 +166,7 @@ func (s *Shard) change(round uint64) error {
 	t := &s.sum
 	lent := t.toAdd() != nil
 	switch {
-	case s.updater.idle(t) || s.clip.skips():
+	case s.updater.idle(t) || s.rounds.clip().skips():
 		if lent {
 			t.addClaimed(&t.partialSum)
 		}
@@ -179,7 +179,7 @@ func (s *Shard) change(round uint64) error {
 		s.readers.writable()
 	case s.cfg.Form != wire.FormOpen && s.cfg.Length == 0:
 	case s.cfg.HasRows():
-		return s.table.apply(&s.updater, round, s.rounds.open.learningRate(), s.clip.factor(), s.readers.current.Float32s(), t)
+		return s.table.apply(&s.updater, round, s.rounds.open.learningRate(), s.rounds.clip().factor(), s.readers.current.Float32s(), t)
 	case lent:
 		return s.changeLent(round)
 	case t.data == nil && t.fate == sumRefused:
@@ -194,7 +194,7 @@ func (s *Shard) change(round uint64) error {
 		t.norms.takeSquares(t.values(), 0, s.cfg.values(), f32.Precondition{}, s.cfg.Pool)
 		s.readers.replace(t.takeData())
 	default:
-		pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate(), s.clip.factor())
+		pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate(), s.rounds.clip().factor())
 		return s.updater.update(&pass, round, s.readers.writable(), t)
 	}
 	return nil
@@ -212,7 +212,7 @@ func (s *Shard) changeLent(round uint64) error {
 		s.readers.replace(t.addTo(outs))
 		return nil
 	}
-	pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate(), s.clip.factor())
+	pass := s.updater.pass(round, t.weight, s.rounds.open.learningRate(), s.rounds.clip().factor())
 	return s.updater.updateLent(&pass, s.readers.writable(), t, outs)
 }
 

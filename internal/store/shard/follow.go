@@ -38,7 +38,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 		s.sum.measured().keep = true
 	}
 	if r.Clip != nil {
-		c := s.clipped()
+		c := s.rounds.clipped()
 		c.open, c.decided = *r.Clip, true
 	}
 	taken, err := s.followData(r, data)
@@ -55,7 +55,7 @@ func (s *Shard) Follow(r *Record, data *Buffer) error {
 	s.guard.follow(&s.cfg, r, &s.members)
 	s.pushed = true
 	s.rounds.number++
-	s.clip.closed()
+	s.rounds.clip().closed()
 	s.sum.setNorms(r.Norms)
 	s.publish(r.Weight, r.examples())
 	s.readers.current.generation = r.Generation

@@ -13,9 +13,41 @@ type rounds struct {
 	open   round
 	// next is the round after the open one. Nil: no contribution has come so early yet.
 	next *round
-	// single is, in async mode, the contribution that is being applied: a round by itself. It
-	// is made when first needed.
+	// special is made when first needed.
+	special *specialRounds
+}
+
+// A specialRounds is what rounds have besides that do not close by being full.
+type specialRounds struct {
+	// single is, in async mode, the contribution that is being applied: a round by itself. clip
+	// is of rounds that are held. Each is made when first needed.
 	single *[1]slot
+	clip   *clipping
+}
+
+// specials returns what special rounds have, which may be changed.
+func (r *rounds) specials() *specialRounds {
+	if r.special == nil {
+		r.special = &specialRounds{}
+	}
+	return r.special
+}
+
+// clipped returns what is known of held rounds, which may be changed.
+func (r *rounds) clipped() *clipping {
+	x := r.specials()
+	if x.clip == nil {
+		x.clip = &clipping{}
+	}
+	return x.clip
+}
+
+// clip is what is known of held rounds; nil: no round was.
+func (r *rounds) clip() *clipping {
+	if r.special == nil {
+		return nil
+	}
+	return r.special.clip
 }
 
 // both calls f with the rounds that take contributions.
@@ -65,10 +97,11 @@ func (r *rounds) change(ordered []*member, held bool) {
 
 // alone makes a contribution a round by itself.
 func (r *rounds) alone(m *member, c *Contribution) *slot {
-	if r.single == nil {
-		r.single = new([1]slot)
+	special := r.specials()
+	if special.single == nil {
+		special.single = new([1]slot)
 	}
-	x := &r.single[0]
+	x := &special.single[0]
 	*x = slot{node: m.Node, rank: m.Rank, seq: c.Seq, weight: c.Weight, examples: uint32(c.Examples), norm: c.norm, judged: c.Judged, payload: payloadOf(c), loan: c.Loan}
 	return x
 }
@@ -76,7 +109,7 @@ func (r *rounds) alone(m *member, c *Contribution) *slot {
 // closing returns the contributions of the round that is being closed.
 func (r *rounds) closing(async bool) []slot {
 	if async {
-		return r.single[:]
+		return r.special.single[:]
 	}
 	return r.open.slots
 }

@@ -35,8 +35,6 @@ type Shard struct {
 	// guard is nil if contributions are not judged.
 	guard   *guard
 	updater updater
-	// clip is nil while no round was clipped by the norm over all keys.
-	clip    *clipping
 	table   table
 	readers readers
 	// replica is nil if the shard has never had a backup.

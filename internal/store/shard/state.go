@@ -100,7 +100,7 @@ func (s *Shard) dropContributions() {
 		}
 	}
 	s.sum.reset()
-	s.clip.forget()
+	s.rounds.clip().forget()
 	s.sum.norms.forget()
 	s.guard.forget()
 }

@@ -120,6 +120,9 @@ func (c *call) serveReplicate(ctx context.Context) error {
 func recordOf(m *wire.Replicate) *shard.Record {
 	r := &shard.Record{Round: m.Round, Generation: m.Closed, Form: m.Form, Rows: int(m.Rows), Weight: m.Weight,
 		Rate: m.Rate, Norms: m.Norms, Keep: m.Keep, Configured: m.Configured, Config: m.Config}
+	if m.Clipped {
+		r.Clip = &shard.Decision{Norm: m.ClipNorm, Factor: m.ClipFactor, Rank: m.ClipRank}
+	}
 	for _, x := range m.Counts {
 		r.Counts = append(r.Counts, shard.CountedPush{Node: x.Node, Seq: x.Seq, Weight: x.Weight, Counted: x.Counted, Norm: x.Norm, Verdict: x.Verdict, Examples: x.Examples})
 	}

@@ -54,6 +54,7 @@ type otherMessages struct {
 	awaitShard   wire.AwaitShard
 	pushRows     wire.PushRows
 	pullRows     wire.PullRows
+	clip         wire.Clip
 	setOptimizer wire.SetOptimizer
 	setRate      wire.SetRate
 	readState    wire.ReadState
@@ -70,7 +71,9 @@ type otherMessages struct {
 	state wire.State
 	rows  wire.Rows
 	usage wire.Usage
-	part  wire.ProfilePart
+	// clipped has digits of its own.
+	clipped wire.Clipped
+	part    wire.ProfilePart
 }
 
 // finish releases all that the call holds. It is called once: when the answer is written, or when
@@ -92,7 +95,7 @@ func (c *call) end() {
 	c.reply.release()
 	c.claims.end()
 	if c.otherMessages != nil {
-		c.part.Data = nil
+		c.part.Data, c.clipped.Squares = nil, nil
 	}
 	c.origin, c.entry, c.data, c.held = nil, nil, nil, false
 	c.lent, c.push.Contributors = lentPush{}, nil

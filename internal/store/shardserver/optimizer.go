@@ -21,8 +21,8 @@ func (s *Server) serveSetOptimizer(m *wire.SetOptimizer) error {
 		if cfg, err = optim.Decode([]byte(m.Config)); err != nil {
 			return refuse(wire.CodeMalformed, "set optimizer: %v", err)
 		}
-		if cfg.ClipGlobalNorm > 0 {
-			return refuse(wire.CodeUnsupported, "set optimizer: got ClipGlobalNorm %v, want 0: the servers cannot find the norm over all keys yet; ClipNorm is the norm of each key", cfg.ClipGlobalNorm)
+		if cfg.ClipGlobalNorm > 0 && m.Mode == wire.ModeAsync {
+			return refuse(wire.CodeUnsupported, "set optimizer: got ClipGlobalNorm %v in async mode, want 0: pushes of different keys belong to no common step there; ClipNorm is the norm of each key", cfg.ClipGlobalNorm)
 		}
 	}
 	var guard *shard.Guard

@@ -64,6 +64,9 @@ func (j *replication) step(ctx context.Context, x assignment) (did bool, err err
 	m := &j.head
 	*m = wire.Replicate{Copy: j.s.copyOf(e, x), Number: j.number(), Round: r.Round, Closed: r.Generation, Form: r.Form, Rows: uint64(r.Rows), Weight: r.Weight,
 		Rate: r.Rate, Norms: r.Norms, Keep: r.Keep, Configured: r.Configured, Config: r.Config, Counts: m.Counts[:0]}
+	if d := r.Clip; d != nil {
+		m.Clipped, m.ClipNorm, m.ClipFactor, m.ClipRank = true, d.Norm, d.Factor, d.Rank
+	}
 	for _, c := range r.Counts {
 		m.Counts = append(m.Counts, wire.CountedPush{Node: c.Node, Seq: c.Seq, Weight: c.Weight, Counted: c.Counted, Norm: c.Norm, Verdict: c.Verdict, Examples: c.Examples})
 	}

@@ -62,6 +62,8 @@ func (r *reply) copyTo(kind wire.Kind, answer wire.Message, dst []byte) ([]byte,
 		ok = copyMessage(to, r.message)
 	case *wire.Usage:
 		ok = copyMessage(to, r.message)
+	case *wire.Clipped:
+		ok = copyMessage(to, r.message)
 	}
 	if !ok {
 		return nil, refuse(wire.CodeInternal, "%v: the answer is a %v, want a %v", kind, r.message.Kind(), answer.Kind())

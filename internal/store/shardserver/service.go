@@ -72,6 +72,7 @@ func makeServices() []service {
 		wire.KindPull:     serving(joiningToo, func(c *call) *wire.Pull { return &c.pull }, (*call).preparePull, (*call).servePull),
 		wire.KindPushRows: serving(members, func(c *call) *wire.PushRows { return &c.others().pushRows }, (*call).preparePushRows, (*call).servePushRows),
 		wire.KindPullRows: serving(joiningToo, func(c *call) *wire.PullRows { return &c.others().pullRows }, (*call).preparePullRows, (*call).servePullRows),
+		wire.KindClip:     serving(members, func(c *call) *wire.Clip { return &c.others().clip }, fromShard(func(c *call) *wire.Origin { return &c.clip.Origin }), (*call).serveClip),
 
 		wire.KindInitShard:  serving(members, func(c *call) *wire.InitShard { return &c.others().init }, (*call).prepareInit, (*call).serveInit),
 		wire.KindAwaitShard: serving(joiningToo, func(c *call) *wire.AwaitShard { return &c.others().awaitShard }, from(func(c *call) *wire.Origin { return &c.awaitShard.Origin }), (*call).serveAwaitShard),

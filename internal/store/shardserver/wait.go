@@ -64,11 +64,17 @@ func (c *call) await(ctx context.Context, want shard.Want, millis uint32) (*shar
 func (c *call) waiting(want shard.Want) string {
 	v := c.s.membership.Load()
 	text := fmt.Sprintf("%v of %v by %s has waited %v", c.kind, c.entry.cfg, v.describe(c.origin.Node), rounded(c.patience.waited()))
-	if want.Staleness == shard.NoBound || want.Seq == 0 {
+	switch {
+	case want.Clip:
+		text += fmt.Sprintf(" for the sum of round %d", want.Round)
+	case want.Staleness == shard.NoBound || want.Seq == 0:
 		text += fmt.Sprintf(" for %d rounds", want.Round)
 	}
 	if late := v.laggards(c.entry.shard.Laggards(want), c.s.clock.now()); late != "" {
 		text += ": " + late
+	}
+	if c.entry.shard.Undecided(want) {
+		text += ": the round is whole and waits for the factor of ClipGlobalNorm: each worker calls kvstore.Store's ClipGlobalNorm once a step, with all keys of the step (worker.Trainer does)"
 	}
 	return text
 }

@@ -54,11 +54,15 @@ const (
 //	   103    29  norms       see Norms
 //	   132     1  keep        keep the sum: the next round's norms are measured against it
 //	   133     1  configured  the optimizer is that of config; false: as in the round before
-//	   134     .  config      string, JSON of optim.Config; empty: none
+//	   134     1  clipped     the round was held, and norm, factor and rank are those of the Clip that let it close
+//	   135     8  norm        float64
+//	   143     8  factor      float64
+//	   151     4  rank        of the worker that brought it
+//	   155     .  config      string, JSON of optim.Config; empty: none
 //	     .     .  counts      list of node 8, seq 8, weight 4 (float32), counted 1 (as of Push), norm 8 (float64: over the weight; 0: nobody
 //	                          looked), verdict 1 (of the guard; package shard), examples 8 (as of Push): the contributions, in the order of their sum
 //
-// Introduced in version 1, examples in version 3.
+// Introduced in version 1, examples and clipped to rank in version 3.
 type Replicate struct {
 	Copy
 	Number     uint64
@@ -71,6 +75,10 @@ type Replicate struct {
 	Norms      Norms
 	Keep       bool
 	Configured bool
+	Clipped    bool
+	ClipNorm   float64
+	ClipFactor float64
+	ClipRank   uint32
 	Config     string
 	Counts     []CountedPush
 }

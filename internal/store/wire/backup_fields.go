@@ -16,6 +16,10 @@ func (m *Replicate) fields(c *coder) {
 	m.Norms.fields(c)
 	c.bool(&m.Keep)
 	c.bool(&m.Configured)
+	c.bool(&m.Clipped)
+	c.f64(&m.ClipNorm)
+	c.f64(&m.ClipFactor)
+	c.u32(&m.ClipRank)
 	c.string(&m.Config)
 	list(c, &m.Counts, 38, func(c *coder, x *CountedPush) {
 		c.u64(&x.Node)

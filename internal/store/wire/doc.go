@@ -102,6 +102,8 @@ const (
 	KindStopped      Kind = 62
 	KindPushMany     Kind = 63
 	KindPushedMany   Kind = 64
+	KindClip         Kind = 65
+	KindClipped      Kind = 66
 )
 
 // A Code says why a request was refused.

@@ -58,6 +58,8 @@ var kinds = [...]struct {
 	KindStopped:      {"stopped", func() Message { return new(Stopped) }},
 	KindPushMany:     {"push many", func() Message { return new(PushMany) }},
 	KindPushedMany:   {"pushed many", func() Message { return new(PushedMany) }},
+	KindClip:         {"clip", func() Message { return new(Clip) }},
+	KindClipped:      {"clipped", func() Message { return new(Clipped) }},
 }
 
 // New returns an empty message of the kind, or nil if the kind is not known.

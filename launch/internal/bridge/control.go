@@ -50,6 +50,9 @@ func setOptimizer(ctx context.Context, s *session, args json.RawMessage) (any, e
 	if err != nil {
 		return nil, err
 	}
+	if cfg.ClipGlobalNorm > 0 {
+		return nil, usage("bridge: set optimizer: clip_global_norm is %v, want 0: a Python worker cannot clip by the norm over all keys on the servers; clip_norm is the norm of each key", cfg.ClipGlobalNorm)
+	}
 	return nil, store.SetOptimizer(ctx, cfg)
 }
 

@@ -285,6 +285,7 @@ func TestErrorsHaveClassAndKey(t *testing.T) {
 		{"init", map[string]any{"keys": []map[string]any{{"key": "shaped", "form": "dense", "region": region, "slot": 0, "size": 10, "shape": []int{3, 4}}}}, errorText{Class: "Size", Key: "shaped"}},
 		{"broadcast", map[string]any{"region": region, "slot": 0, "bytes": 41}, errorText{Class: "Usage"}},
 		{"set_optimizer", map[string]any{"config": map[string]any{"name": "sgd", "momentum": -1}}, errorText{Class: "Usage"}},
+		{"set_optimizer", map[string]any{"config": map[string]any{"name": "sgd", "clip_global_norm": 1}}, errorText{Class: "Usage"}},
 		{"set_optimizer", map[string]any{"config": map[string]any{"name": "sgd", "learning_rate": 0.1, "nesterov": true}}, errorText{Class: "Usage"}},
 		{"set_compression", map[string]any{"config": map[string]any{"type": "3bit"}}, errorText{Class: "Usage"}},
 		{"set_learning_rate", map[string]any{"round": 1, "rate": -1}, errorText{Class: "Usage"}},
