@@ -643,3 +643,94 @@ func TestAttentionsThatCannotBeAreRefused(t *testing.T) {
 		}()
 	}
 }
+
+// A GPU has no kernels for attention: compiling says so, and names the op.
+func TestGPUsRefuseAttention(t *testing.T) {
+	onFakes(t)
+	for want, build := range map[string]func(x *gorgonia.Node) *gorgonia.Node{
+		"Attention": func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.SelfAttention(x, 2, 1, nn.AttentionConfig{Causal: true})
+		},
+		"Rotary": func(x *gorgonia.Node) *gorgonia.Node { return nn.Rotary(nn.Reshape(x, 4, 3, 4, 2), nn.RotaryConfig{}) },
+		"CachedAttention": func(x *gorgonia.Node) *gorgonia.Node {
+			return nn.SelfAttention(x, 2, 1, nn.AttentionConfig{Causal: true, Cache: nn.NewKVCache("c", 8), First: nn.IDs(x.Graph(), "first", 4)})
+		},
+	} {
+		g := gorgonia.NewGraph()
+		y := build(nn.Input(g, "x", 4, 3, 8))
+		p, err := nn.Compile(y, nn.Config{Device: "cuda:0", Inference: true})
+		if err == nil {
+			p.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), ": "+want+": ") {
+			t.Errorf("%s: got error %v, want one that names it", want, err)
+		}
+	}
+}
+
+// Attention behind a projection, with rotary positions that may be turned in its place, trains as the
+// loops say, apart and side by side.
+func TestAttentionBehindProjections(t *testing.T) {
+	const batch, positions, width, heads, kvHeads, size = 3, 11, 12, 4, 2, 6
+	build := func(dt tensor.Dtype, packed bool) (*gorgonia.Node, []float64) {
+		g := gorgonia.NewGraph()
+		nn.Configure(g, nn.GraphConfig{Float64: dt == tensor.Float64, Seed: 9})
+		x := nn.Input(g, "x", batch, positions, width)
+		cfg := nn.AttentionConfig{Causal: true, Rotary: &nn.RotaryConfig{Size: 4, Base: 50, Interleaved: packed}, Scale: 0.5}
+		linear := func(name string, heads int) *gorgonia.Node {
+			return nn.Linear(x, name, nn.LinearConfig{Out: heads * size})
+		}
+		var o *gorgonia.Node
+		if packed {
+			o = nn.SelfAttention(linear("qkv", heads+2*kvHeads), heads, kvHeads, cfg)
+		} else {
+			apart := func(x *gorgonia.Node, heads int) *gorgonia.Node { return nn.Reshape(x, batch, positions, heads, size) }
+			o = nn.Attention(apart(linear("q", heads), heads), apart(linear("k", kvHeads), kvHeads), apart(linear("v", kvHeads), kvHeads), cfg)
+			o = nn.Reshape(o, batch, positions, heads*size)
+		}
+		y := nn.Linear(o, "proj", nn.LinearConfig{Out: 5})
+		numbers := make([]float64, batch*positions*width)
+		for i := range numbers {
+			numbers[i] = math.Sin(float64(i*i%97)) * 2
+		}
+		return nn.SequenceCrossEntropy(y, nn.Labels(g, "labels", batch, positions), nn.CrossEntropyConfig{}), numbers
+	}
+	labels := make([]float64, batch*positions)
+	for i := range labels {
+		labels[i] = float64(i % 5)
+	}
+	for _, packed := range []bool{false, true} {
+		loss, x := build(tensor.Float64, packed)
+		r, err := ref.New(loss)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for name, numbers := range map[string][]float64{"x": x, "labels": labels} {
+			if err := r.Set(name, numbers); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Step(); err != nil {
+			t.Fatal(err)
+		}
+		for _, dt := range []nn.DType{nn.Float32, nn.BFloat16} {
+			loss, x := build(tensor.Float32, packed)
+			p := compiled(t, loss, nn.Config{Threads: 2, DType: dt}, map[string][]float64{"labels": labels}, map[string][]float64{"x": x})
+			for _, q := range p.Params() {
+				tolerance := 1e-5
+				if dt == nn.BFloat16 {
+					tolerance = 4e-2
+				}
+				nearScale(t, fmt.Sprintf("%v, packed %t, gradient of %s", dt, packed, q.Name), q.Gradient, r.Grad(q.Name), tolerance, 1e-2)
+			}
+			if allocs := testing.AllocsPerRun(3, func() {
+				if err := p.Step(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}); allocs > 8 {
+				t.Errorf("%v, packed %t: %g allocations a step", dt, packed, allocs)
+			}
+		}
+	}
+}
