@@ -101,7 +101,7 @@ func TestSamplesFromACheckpoint(t *testing.T) {
 			}
 		})
 	}
-	if write("1") != write("1") || write("1") == write("2") {
+	if one, again, two := write("1"), write("1"), write("2"); one != again || one == two {
 		t.Error("the seed of the sample does not decide what is written")
 	}
 }
@@ -228,7 +228,7 @@ func TestWindowsForetellEachByteOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := range in {
-			inputs, targets = inputs+string(rune(in[k])), targets+string(rune(out[k]))
+			inputs, targets = inputs+string(in[k]), targets+string(out[k])
 		}
 	}
 	if inputs != "abcdefgh" || targets != "bcdefghi" {

@@ -26,14 +26,14 @@ const headBlock = 16 << 20
 // A headPass is a head planned for one op. Blocks have rows rows each, and the last one, planned by
 // last, what is left.
 type headPass struct {
-	h                *lossHeads
-	o                *plan.Op
-	n, rows          int
-	width, classes   int
-	whole, last      *linear.Plan
-	labelled         labelLoss
-	backward         bool
-	scratch, doubles int
+	h              *lossHeads
+	o              *plan.Op
+	n, rows        int
+	width, classes int
+	whole, last    *linear.Plan
+	labelled       labelLoss
+	backward       bool
+	scratch        int
 }
 
 // plan cuts the rows of an op into blocks.
