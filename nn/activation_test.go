@@ -345,3 +345,23 @@ func BenchmarkMobile(b *testing.B) {
 		})
 	}
 }
+
+// A GPU has no kernels for activations, nor for softmax but of rows of a matrix: compiling says so,
+// and names the op.
+func TestGPUsRefuseActivations(t *testing.T) {
+	onFakes(t)
+	for want, build := range map[string]func(x *G.Node) *G.Node{
+		"Activation: there is no kernel for this op":                 func(x *G.Node) *G.Node { return nn.GELU(x, "tanh") },
+		"SwiGLU: there is no kernel for this op":                     func(x *G.Node) *G.Node { return nn.SwiGLU(x, x) },
+		"has no kernel for GPUs, which have nn.Softmax of logits":    func(x *G.Node) *G.Node { return nn.LogSoftmax(x, 1) },
+		"BatchNorm: there is no kernel for the ReLU6 behind this op": func(x *G.Node) *G.Node { return nn.ReLU6(nn.BatchNorm2D(x, "bn", nn.BatchNormConfig{})) },
+	} {
+		p, err := nn.Compile(build(nn.Input(G.NewGraph(), "x", 4, 3, 4, 4)), nn.Config{Device: "cuda:0", Inference: true})
+		if err == nil {
+			p.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want one with %q", err, want)
+		}
+	}
+}
