@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/data/text"
 	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
@@ -134,6 +135,8 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--width", "99999999"}, "--width is 99999999"},
 		{[]string{"--context", "0"}, "--context is 0"},
 		{[]string{"--context", "900"}, "--text has 258 bytes to judge the model by, want more than the 900 of --context"},
+		{[]string{"--tokenizer", "/nowhere/gpt2"}, "--tokenizer: text: stat /nowhere/gpt2"},
+		{[]string{"--tokenizer", "main.go"}, "--tokenizer: text: main.go line 1 column 1: tokenizer: "},
 		{[]string{"--dropout", "1"}, "--dropout is 1"},
 		{[]string{"--validation", "0"}, "--validation is 0"},
 		{[]string{"--text", "/nowhere/text"}, "/nowhere/text"},
@@ -215,52 +218,66 @@ func TestStopsAsAsked(t *testing.T) {
 	}
 }
 
-// Windows overlap by one byte, so that every byte but the first is foretold once.
-func TestWindowsForetellEachByteOnce(t *testing.T) {
-	w := &windows{[]byte("abcdefghijk"), 4}
-	if w.Len() != 2 {
-		t.Fatalf("got %d windows, want 2", w.Len())
-	}
-	var inputs, targets string
-	for i := range w.Len() {
-		in, out := make([]int32, 4), make([]int32, 4)
-		if err := w.ReadPair(t.Context(), i, in, out); err != nil {
+// A model's tokenizer makes the tokens, and its text is what the model writes.
+func TestTrainsOnTokens(t *testing.T) {
+	const tokenizer = "../../data/text/testdata/gpt2.json"
+	dir := t.TempDir()
+	output := metricstest.Text(t, func() {
+		if err := gpt(t, "--tokenizer", tokenizer, "--epochs", "4", "--lr", "0.02", "--warmup-steps", "2", "--sample", "30", "--prompt", "to be", "--checkpoint-dir", dir); err != nil {
 			t.Fatal(err)
 		}
-		for k := range in {
-			inputs, targets = inputs+string(in[k]), targets+string(out[k])
+	})
+	for _, want := range []string{" tokens in windows of 16, ", "Epoch 3: perplexity ", "\nto be"} {
+		if !strings.Contains(output, want) {
+			t.Errorf("the program printed\n%s\nwant %q in it", output, want)
 		}
 	}
-	if inputs != "abcdefgh" || targets != "bcdefghi" {
-		t.Errorf("inputs %s and targets %s, want abcdefgh and bcdefghi", inputs, targets)
+	bytes := textSettings{files: []string{textFile(t)}, validation: 0.1}
+	tokens := bytes
+	tokens.tokenizer = tokenizer
+	opened, err := tokens.open()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := w.ReadPair(t.Context(), 2, nil, nil); err == nil {
-		t.Error("a window that is not there: got no error")
+	ofBytes, _, err := bytes.load(text.Bytes{}, 16)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if same := (&windows{[]byte("abcdefghijk"), 4}).Fingerprint(); same != w.Fingerprint() || (&windows{[]byte("abcdefghijl"), 4}).Fingerprint() == same {
-		t.Error("fingerprints do not tell texts apart")
+	ofTokens, _, err := tokens.load(opened, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ofTokens.NumTokens() >= ofBytes.NumTokens() || ofTokens.Fingerprint() == ofBytes.Fingerprint() {
+		t.Errorf("got %d tokens of %d bytes, want fewer and another fingerprint", ofTokens.NumTokens(), ofBytes.NumTokens())
+	}
+	if err := gpt(t, "--checkpoint-dir", dir, "--epochs", "5", "--resume"); err == nil {
+		t.Error("bytes go on from a checkpoint of tokens")
 	}
 }
 
 // The text by default is there where Go is, which these tests need.
 func TestTheDefaultTextIsGosSource(t *testing.T) {
-	train, test, err := (&textSettings{validation: 0.1}).load(64)
+	train, test, err := (&textSettings{validation: 0.1}).load(text.Bytes{}, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(train.text) + len(test.text); n < 1_000_000 || !strings.Contains(string(train.text), "package bufio") {
+	all, err := (&textSettings{}).read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := train.NumTokens() + test.NumTokens(); n < 1_000_000 || int(n) != len(all) || !strings.Contains(string(all), "package bufio") {
 		t.Errorf("got %d bytes, want a million or more of Go", n)
 	}
 	t.Setenv("GOROOT", "")
 	t.Setenv("PATH", "")
-	if _, _, err := (&textSettings{validation: 0.1}).load(64); err == nil || !strings.Contains(err.Error(), "Go is not installed") {
+	if _, _, err := (&textSettings{validation: 0.1}).load(text.Bytes{}, 64); err == nil || !strings.Contains(err.Error(), "Go is not installed") {
 		t.Errorf("without Go: got error %v, want one that says so", err)
 	}
 }
 
 // Tables and weights of linear layers decay, and nothing else.
 func TestWhatDecays(t *testing.T) {
-	n, err := compile(settings{model: modelSettings{layers: 2, heads: 2, width: 8, context: 8, dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}}, 0)
+	n, err := compile(settings{model: modelSettings{layers: 2, heads: 2, width: 8, context: 8, vocabulary: 256, dtype: "float32", batch: 2, devices: []string{"cpu:0"}, threads: 1}}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,9 @@ type modelSettings struct {
 	// layers, heads and width are those of the GPT, context its positions.
 	layers, heads, width, context int
 
+	// vocabulary is the tokenizer's.
+	vocabulary int
+
 	dropout float64
 
 	// noBias leaves the biases out, as nanoGPT does.
@@ -52,7 +55,7 @@ func modelFlags() []cli.Flag {
 		&cli.IntFlag{Name: "layers", Value: 4, Usage: "blocks"},
 		&cli.IntFlag{Name: "heads", Value: 4, Usage: "attention heads of a block"},
 		&cli.IntFlag{Name: "width", Value: 128, Usage: "numbers of a position between blocks; a multiple of --heads"},
-		&cli.IntFlag{Name: "context", Value: 64, Usage: "bytes that the model sees at once"},
+		&cli.IntFlag{Name: "context", Value: 64, Usage: "bytes, or tokens of --tokenizer, that the model sees at once"},
 		&cli.Float64Flag{Name: "dropout", Usage: "share of numbers that is dropped in training, such as 0.2 where the text is small for the model"},
 		&cli.BoolFlag{Name: "no-bias", Usage: "leave out biases of linear layers and normalisations, as nanoGPT does"},
 		&cli.StringFlag{Name: "dtype", Value: "float32", Usage: "number type of linear layers: float32, or bf16, faster with AVX512_BF16"},
@@ -129,7 +132,7 @@ func (s *modelSettings) resolve() (err error) {
 // gpt is the network. GELU is the exact one, as in models that nanoGPT trains from scratch.
 func (s *modelSettings) gpt() nn.GPTConfig {
 	return nn.GPTConfig{
-		Layers: s.layers, Heads: s.heads, Width: s.width, Positions: s.context, Vocabulary: vocabulary,
+		Layers: s.layers, Heads: s.heads, Width: s.width, Positions: s.context, Vocabulary: s.vocabulary,
 		Dropout: s.dropout, NoBias: s.noBias, Activation: "none",
 	}
 }

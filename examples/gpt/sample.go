@@ -9,32 +9,33 @@ import (
 	"github.com/urfave/cli/v2"
 	"gorgonia.org/gorgonia"
 
+	"github.com/paragon-train/paragon/data/text"
 	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/nn/generate"
 )
 
 // sampleSettings say what the model writes at the end.
 type sampleSettings struct {
-	// bytes is how many are written; 0: none.
-	bytes  int
+	// tokens is how many are written; 0: none.
+	tokens int
 	prompt string
 	how    generate.Sampling
 }
 
 func sampleFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: "sample", Value: 500, Usage: "bytes that rank 0 lets the model write at the end (0: none)"},
+		&cli.IntFlag{Name: "sample", Value: 500, Usage: "bytes, or tokens of --tokenizer, that rank 0 lets the model write at the end (0: none)"},
 		&cli.StringFlag{Name: "prompt", Value: "\n", Usage: "what the model writes on from"},
-		&cli.Float64Flag{Name: "temperature", Value: 0.8, Usage: "below 1 the model writes what is probable more often; 0 takes the most probable byte"},
-		&cli.IntFlag{Name: "top-k", Usage: "choose among the K most probable bytes (0: all)"},
-		&cli.Float64Flag{Name: "top-p", Usage: "choose among the fewest bytes whose probabilities add up to P, such as 0.95 (0: all)"},
+		&cli.Float64Flag{Name: "temperature", Value: 0.8, Usage: "below 1 the model writes what is probable more often; 0 takes the most probable one"},
+		&cli.IntFlag{Name: "top-k", Usage: "choose among the K most probable bytes or tokens (0: all)"},
+		&cli.Float64Flag{Name: "top-p", Usage: "choose among the fewest bytes or tokens whose probabilities add up to P, such as 0.95 (0: all)"},
 		&cli.Uint64Flag{Name: "sample-seed", Value: 1, Usage: "seed of the choice"},
 	}
 }
 
 func sampleFrom(c *cli.Context) sampleSettings {
 	return sampleSettings{
-		bytes:  c.Int("sample"),
+		tokens: c.Int("sample"),
 		prompt: c.String("prompt"),
 		how: generate.Sampling{
 			Temperature: c.Float64("temperature"), TopK: c.Int("top-k"), TopP: c.Float64("top-p"), Seed: c.Uint64("sample-seed"),
@@ -44,8 +45,8 @@ func sampleFrom(c *cli.Context) sampleSettings {
 
 func (s *sampleSettings) validate() error {
 	switch {
-	case s.bytes < 0:
-		return fmt.Errorf("--sample is %d, want at least 1 byte, or 0 for none", s.bytes)
+	case s.tokens < 0:
+		return fmt.Errorf("--sample is %d, want at least 1, or 0 for none", s.tokens)
 	case s.prompt == "":
 		return errors.New("--prompt is empty, want at least one byte to write on from")
 	}
@@ -56,8 +57,8 @@ func (s *sampleSettings) validate() error {
 }
 
 // write lets the model of a program write on from the prompt, as it comes.
-func (s *sampleSettings) write(ctx context.Context, to io.Writer, cfg nn.GPTConfig, program *nn.Program) (err error) {
-	if s.bytes == 0 {
+func (s *sampleSettings) write(ctx context.Context, to io.Writer, tokenizer text.Tokenizer, cfg nn.GPTConfig, program *nn.Program) (err error) {
+	if s.tokens == 0 {
 		return nil
 	}
 	decoder, err := generate.NewDecoder(generate.DecoderConfig{
@@ -75,15 +76,21 @@ func (s *sampleSettings) write(ctx context.Context, to io.Writer, cfg nn.GPTConf
 	if err != nil {
 		return err
 	}
-	var tokens []int32
-	for _, b := range []byte(s.prompt) {
-		tokens = append(tokens, int32(b))
-	}
-	var text generate.Text
-	if _, err := fmt.Fprint(to, text.Add([]byte(s.prompt))); err != nil {
+	tokens := tokenizer.Append(nil, s.prompt)
+	written := text.NewDecoder(tokenizer)
+	write := func(token int32) error {
+		characters, err := written.Add(token)
+		if err == nil {
+			_, err = fmt.Fprint(to, characters)
+		}
 		return err
 	}
-	for range s.bytes {
+	for _, token := range tokens {
+		if err := write(token); err != nil {
+			return err
+		}
+	}
+	for range s.tokens {
 		logits, err := decoder.Add(ctx, tokens...)
 		if err != nil {
 			return err
@@ -92,11 +99,11 @@ func (s *sampleSettings) write(ctx context.Context, to io.Writer, cfg nn.GPTConf
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprint(to, text.Add([]byte{byte(token)})); err != nil {
+		if err := write(token); err != nil {
 			return err
 		}
 		tokens = []int32{token}
 	}
-	_, err = fmt.Fprintln(to, text.End())
+	_, err = fmt.Fprintln(to, written.End())
 	return err
 }

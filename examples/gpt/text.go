@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,16 +12,18 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/paragon-train/paragon/data/text"
 	"github.com/paragon-train/paragon/kvstore"
+	"github.com/paragon-train/paragon/worker"
 )
-
-// vocabulary is the number of tokens: one for each byte.
-const vocabulary = 256
 
 // textSettings say which text a run trains on and is judged by.
 type textSettings struct {
 	// files are read one after the other; none: Go's own source.
 	files []string
+
+	// tokenizer is a folder or file with a model's tokenizer; none: the tokens are bytes.
+	tokenizer string
 
 	// validation is the share of the text, at its end, that the model is judged by.
 	validation float64
@@ -32,12 +32,13 @@ type textSettings struct {
 func textFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: "text", Usage: "files of text, or patterns such as 'books/*.txt' (default: the source of Go's standard library, where Go is installed)"},
+		&cli.StringFlag{Name: "tokenizer", Usage: "folder of a model with its tokenizer, such as GPT-2's (tokenizer.json, or vocab.json and merges.txt), or a tokenizer.json (default: each byte is a token)"},
 		&cli.Float64Flag{Name: "validation", Value: 0.1, Usage: "share of the text, at its end, that the model is judged by"},
 	}
 }
 
 func textFrom(c *cli.Context) textSettings {
-	return textSettings{files: c.StringSlice("text"), validation: c.Float64("validation")}
+	return textSettings{files: c.StringSlice("text"), tokenizer: c.String("tokenizer"), validation: c.Float64("validation")}
 }
 
 func (s *textSettings) validate() error {
@@ -55,23 +56,66 @@ func (s *textSettings) name() string {
 	return strings.Join(s.files, ", ")
 }
 
-// load reads the text, and cuts it into windows of length bytes.
-func (s *textSettings) load(length int) (train, test *windows, err error) {
-	text, err := s.read()
+// unit is what tokens are called.
+func (s *textSettings) unit() string {
+	if s.tokenizer == "" {
+		return "bytes"
+	}
+	return "tokens"
+}
+
+// open reads the tokenizer.
+func (s *textSettings) open() (text.Tokenizer, error) {
+	if s.tokenizer == "" {
+		return text.Bytes{}, nil
+	}
+	t, err := text.Open(s.tokenizer)
+	if err != nil {
+		return nil, kvstore.Final(fmt.Errorf("--tokenizer: %w", err))
+	}
+	return t, nil
+}
+
+// windows are those of a part of the text.
+type windows interface {
+	worker.Windows
+
+	NumTokens() int64
+	Fingerprint() string
+}
+
+// load reads the text, and cuts it into windows of length tokens, which overlap by one: each token
+// is to be foretold once.
+func (s *textSettings) load(t text.Tokenizer, length int) (train, test windows, err error) {
+	all, err := s.read()
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = kvstore.Final(err)
 		}
 		return nil, nil, err
 	}
-	cut := len(text) - int(s.validation*float64(len(text)))
-	train, test = &windows{text[:cut], length}, &windows{text[cut:], length}
-	for of, w := range map[string]*windows{"to train on": train, "to judge the model by": test} {
-		if w.Len() == 0 {
-			return nil, nil, kvstore.Final(fmt.Errorf("--text has %d bytes %s, want more than the %d of --context", len(w.text), of, length))
-		}
+	cut := len(all) - int(s.validation*float64(len(all)))
+	if train, err = s.cut(t, all[:cut], length, "to train on"); err != nil {
+		return nil, nil, err
 	}
-	return train, test, nil
+	test, err = s.cut(t, all[cut:], length, "to judge the model by")
+	return train, test, err
+}
+
+// cut cuts a part of the text into windows.
+func (s *textSettings) cut(t text.Tokenizer, part []byte, length int, what string) (w windows, err error) {
+	n := len(part)
+	if s.tokenizer == "" {
+		w, err = text.NewWindows(part, length)
+	} else {
+		tokens := t.Append(nil, string(part))
+		n = len(tokens)
+		w, err = text.NewWindows(tokens, length)
+	}
+	if err != nil {
+		return nil, kvstore.Final(fmt.Errorf("--text has %d %s %s, want more than the %d of --context", n, s.unit(), what, length))
+	}
+	return w, nil
 }
 
 func (s *textSettings) read() ([]byte, error) {
@@ -85,7 +129,7 @@ func (s *textSettings) read() ([]byte, error) {
 			patterns = append(patterns, filepath.Join(root, "src", p, "*.go"))
 		}
 	}
-	var text []byte
+	var all []byte
 	for _, pattern := range patterns {
 		names, err := filepath.Glob(pattern)
 		if err != nil {
@@ -102,10 +146,10 @@ func (s *textSettings) read() ([]byte, error) {
 			if err != nil {
 				return nil, fmt.Errorf("--text: %w", err)
 			}
-			text = append(text, one...)
+			all = append(all, one...)
 		}
 	}
-	return text, nil
+	return all, nil
 }
 
 // sources are the packages whose source is the text by default: about 3 MB.
@@ -121,34 +165,4 @@ func goRoot() (string, error) {
 		return root, nil
 	}
 	return "", kvstore.Final(errors.New("--text is empty, and Go is not installed, whose source would be the text; give --text FILE, any text of some hundred kilobytes"))
-}
-
-// windows are pieces of a text, each of length bytes and the one behind them, which is the first of
-// the next window: every byte is to be foretold once.
-type windows struct {
-	text   []byte
-	length int
-}
-
-// Len implements worker.Windows.
-func (w *windows) Len() int { return max(0, len(w.text)-1) / w.length }
-
-// Length implements worker.Windows.
-func (w *windows) Length() int { return w.length }
-
-// ReadPair implements worker.Windows.
-func (w *windows) ReadPair(_ context.Context, i int, inputs, targets []int32) error {
-	if i < 0 || i >= w.Len() {
-		return fmt.Errorf("got window %d, want 0 to %d", i, w.Len()-1)
-	}
-	at := i * w.length
-	for k := range w.length {
-		inputs[k], targets[k] = int32(w.text[at+k]), int32(w.text[at+k+1])
-	}
-	return nil
-}
-
-// Fingerprint tells one text from another.
-func (w *windows) Fingerprint() string {
-	return fmt.Sprintf("bytes:%d:%x", w.length, sha256.Sum256(w.text))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/paragon-train/paragon/data/text"
 	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/kvstore"
 	"github.com/paragon-train/paragon/worker"
@@ -16,10 +17,15 @@ func train(ctx context.Context, s settings) (err error) {
 	if err := s.model.resolve(); err != nil {
 		return err
 	}
-	if s.training.epochs == 0 {
-		return s.sampleAlone(ctx)
+	tokenizer, err := s.text.open()
+	if err != nil {
+		return err
 	}
-	trainSet, testSet, err := s.text.load(s.model.context)
+	s.model.vocabulary = tokenizer.Size()
+	if s.training.epochs == 0 {
+		return s.sampleAlone(ctx, tokenizer)
+	}
+	trainSet, testSet, err := s.text.load(tokenizer, s.model.context)
 	if err != nil {
 		return err
 	}
@@ -38,7 +44,7 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, network.close()) }()
 	if store.Rank() == 0 {
-		fmt.Printf("Text: %d bytes in windows of %d, %d windows to train on, %d to evaluate\n", len(trainSet.text)+len(testSet.text), s.model.context, trainSet.Len(), testSet.Len())
+		fmt.Printf("Text: %d %s in windows of %d, %d windows to train on, %d to evaluate\n", trainSet.NumTokens()+testSet.NumTokens(), s.text.unit(), s.model.context, trainSet.Len(), testSet.Len())
 		fmt.Printf("Model: %d parameters\n", s.model.gpt().Parameters())
 		fmt.Println(program.MemoryPlan(network.training, s.model.devices))
 	}
@@ -65,11 +71,11 @@ func train(ctx context.Context, s settings) (err error) {
 	if err := s.output.Report(title, "gpt.png", store.Rank(), epochs); err != nil || store.Rank() != 0 {
 		return err
 	}
-	return s.sample.write(ctx, os.Stdout, s.model.gpt(), network.training[0])
+	return s.sample.write(ctx, os.Stdout, tokenizer, s.model.gpt(), network.training[0])
 }
 
 // sampleAlone writes with the model of --init-from, without training it.
-func (s *settings) sampleAlone(ctx context.Context) (err error) {
+func (s *settings) sampleAlone(ctx context.Context, tokenizer text.Tokenizer) (err error) {
 	network, err := compile(*s, 0)
 	if err != nil {
 		return err
@@ -78,14 +84,14 @@ func (s *settings) sampleAlone(ctx context.Context) (err error) {
 	if err := s.start.initialise(ctx, network.training[0], 0); err != nil {
 		return err
 	}
-	return s.sample.write(ctx, os.Stdout, s.model.gpt(), network.training[0])
+	return s.sample.write(ctx, os.Stdout, tokenizer, s.model.gpt(), network.training[0])
 }
 
 // newFeed gives the programs of this worker its part of the text.
-func (s *settings) newFeed(n *network, text *windows, store kvstore.Store) (*worker.TokenFeed, error) {
+func (s *settings) newFeed(n *network, trainSet windows, store kvstore.Store) (*worker.TokenFeed, error) {
 	feed, err := worker.NewTokenFeed(worker.TokenFeedConfig{
 		Programs:     n.training,
-		Windows:      text,
+		Windows:      trainSet,
 		Workers:      store.NumWorkers(),
 		Rank:         store.Rank(),
 		Seed:         s.training.seed,
@@ -118,7 +124,7 @@ func (s *settings) newTrainer(ctx context.Context, n *network, windows int, stor
 }
 
 // fit says how long to train, when to evaluate and save, and who watches.
-func (s *settings) fit(trainer *worker.Trainer, feed *worker.TokenFeed, n *network, testSet *windows) worker.FitConfig {
+func (s *settings) fit(trainer *worker.Trainer, feed *worker.TokenFeed, n *network, testSet windows) worker.FitConfig {
 	return worker.FitConfig{
 		Trainer: trainer,
 		Feed:    feed,
