@@ -3,10 +3,8 @@ package cpu
 import (
 	"github.com/paragon-train/paragon/internal/compute/cpu/conv"
 	"github.com/paragon-train/paragon/internal/compute/f32"
-	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
 	"github.com/paragon-train/paragon/internal/compute/pool"
-	"gorgonia.org/tensor"
 )
 
 // A convolutions has the kernels of convolutions and of their gradients, over channels last.
@@ -38,18 +36,14 @@ func (c *convolutions) convPlan(s conv.Shape) (*conv.Plan, error) {
 
 // conv is a convolution or one of its gradients.
 func (c *convolutions) conv(o *plan.Op) (kernel, error) {
-	var x, w tensor.Shape
-	var stride, pad [2]int
-	switch a := o.Attr.(type) {
-	case *op.Conv2D:
-		x, w, stride, pad = o.In[0].Shape, o.In[1].Shape, a.Stride, a.Pad
-	case *op.Conv2DBackwardData:
-		x, w, stride, pad = a.XShape, o.In[0].Shape, a.Stride, a.Pad
-	case *op.Conv2DBackwardWeight:
-		x, w, stride, pad = o.In[0].Shape, a.WShape, a.Stride, a.Pad
+	s, groups := convShape(o)
+	switch {
+	case groups > 1 && groups == s.C:
+		return c.depthwise(o, s)
+	case groups > 1:
+		return c.grouped(o, s, groups)
 	}
-	p, err := c.convPlan(conv.Shape{N: x[0], H: x[2], W: x[3], C: x[1], K: w[0], R: w[2], S: w[3],
-		StrideH: stride[0], StrideW: stride[1], PadH: pad[0], PadW: pad[1]})
+	p, err := c.convPlan(s)
 	if err != nil {
 		return kernel{}, err
 	}

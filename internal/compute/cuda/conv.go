@@ -1,11 +1,14 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/paragon-train/paragon/internal/compute/cuda/cudnn"
 	"github.com/paragon-train/paragon/internal/compute/cuda/drv"
 	"github.com/paragon-train/paragon/internal/compute/cuda/kernels"
 	"github.com/paragon-train/paragon/internal/compute/op"
 	"github.com/paragon-train/paragon/internal/compute/plan"
+	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -62,11 +65,22 @@ func (f *convolutions) plan(l *lowering, pass cudnn.Op, c cudnn.Conv) (convPlan,
 	return p, nil
 }
 
+// refused is an error for what only the CPU computes.
+func refused(r op.Reach, o gorgonia.Op) error {
+	if r.Plain() {
+		return nil
+	}
+	return fmt.Errorf("%v: GPUs have no convolutions with groups, dilation, or padding that differs from side to side; run it on the CPU", o)
+}
+
 // conv is the forward pass. Where the image has another type or fewer lanes than the library
 // multiplies, it goes through scratch memory on both sides.
 func (f *convolutions) conv(l *lowering) (lowered, error) {
 	o := l.o
 	a := o.Attr.(*op.Conv2D)
+	if err := refused(a.Reach, a); err != nil {
+		return lowered{}, err
+	}
 	x := l.image(o.In[0])
 	w, err := l.operand(o.In[1], weightForm(l.typ, o.In[1].Shape))
 	if err != nil {
@@ -85,6 +99,9 @@ func (f *convolutions) conv(l *lowering) (lowered, error) {
 func (f *convolutions) convData(l *lowering) (lowered, error) {
 	o := l.o
 	a := o.Attr.(*op.Conv2DBackwardData)
+	if err := refused(a.Reach, a); err != nil {
+		return lowered{}, err
+	}
 	w, err := l.operand(o.In[0], weightForm(l.typ, o.In[0].Shape))
 	if err != nil {
 		return lowered{}, err
@@ -178,6 +195,9 @@ func (f *convolutions) copied(l *lowering, dx, add *plan.Value) func() launch {
 func (f *convolutions) convWeight(l *lowering) (lowered, error) {
 	o := l.o
 	a := o.Attr.(*op.Conv2DBackwardWeight)
+	if err := refused(a.Reach, a); err != nil {
+		return lowered{}, err
+	}
 	x, dy := l.image(o.In[0]), l.image(o.In[1])
 	c := question(l.typ, o.In[0].Shape, a.WShape, a.Stride, a.Pad)
 	c.Weight = cudnn.Float32

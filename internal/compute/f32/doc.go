@@ -49,6 +49,7 @@ package f32
 //go:generate avo -set columns -out ../columns_amd64.s -stubs ../columns_stubs_amd64.go
 //go:generate avo -set keep -out ../keep_amd64.s -stubs ../keep_stubs_amd64.go
 //go:generate avo -set math -out ../math_amd64.s -stubs ../math_stubs_amd64.go
+//go:generate avo -set depthwise -out ../depthwise_amd64.s -stubs ../depthwise_stubs_amd64.go
 //go:generate -command neon env GOWORK=off go run -C gen ./neon
 //go:generate neon -set tile -out ../tile_arm64.s -stubs ../tile_stubs_arm64.go
 //go:generate neon -set vector -out ../vector_arm64.s -stubs ../vector_stubs_arm64.go
@@ -64,3 +65,4 @@ package f32
 //go:generate neon -set rownorm -out ../rownorm_arm64.s -stubs ../rownorm_stubs_arm64.go
 //go:generate neon -set math -out ../math_arm64.s -stubs ../math_stubs_arm64.go
 //go:generate neon -set columns -out ../columns_arm64.s -stubs ../columns_stubs_arm64.go
+//go:generate neon -set depthwise -out ../depthwise_arm64.s -stubs ../depthwise_stubs_arm64.go

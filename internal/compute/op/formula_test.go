@@ -286,6 +286,8 @@ func TestEveryAttributeIsInTheHash(t *testing.T) {
 	s1, s2 := tensor.Shape{1, 2}, tensor.Shape{2, 1}
 	ops := []gorgonia.Op{
 		&op.Conv2D{Stride: one}, &op.Conv2D{Stride: two}, &op.Conv2D{Stride: one, Pad: one}, &op.Conv2D{Stride: [2]int{1, 2}},
+		&op.Conv2D{Stride: one, Reach: op.Reach{Groups: 2}}, &op.Conv2D{Stride: one, Reach: op.Reach{Dilation: two}}, &op.Conv2D{Stride: one, Reach: op.Reach{PadMore: one}},
+		&op.ConvTranspose2D{Stride: one}, &op.ConvTranspose2D{Stride: two}, &op.ConvTranspose2D{Stride: two, Pad: one}, &op.ConvTranspose2D{Stride: two, OutputPad: one}, &op.ConvTranspose2D{Stride: two, Groups: 2}, &op.ConvTranspose2D{Stride: two, Dilation: two},
 		&op.Conv2DBackwardData{Stride: one, XShape: s1}, &op.Conv2DBackwardData{Stride: one, XShape: s2}, &op.Conv2DBackwardData{Stride: two, XShape: s1}, &op.Conv2DBackwardData{Stride: one, Pad: one, XShape: s1},
 		&op.Conv2DBackwardWeight{Stride: one, WShape: s1}, &op.Conv2DBackwardWeight{Stride: one, WShape: s2}, &op.Conv2DBackwardWeight{Stride: two, WShape: s1}, &op.Conv2DBackwardWeight{Stride: one, Pad: one, WShape: s1},
 		&op.BiasAdd{Dims: 2}, &op.BiasAdd{Dims: 4}, &op.BiasGrad{Dims: 2}, &op.BiasGrad{Dims: 4},

@@ -106,6 +106,13 @@ var graphs = []struct {
 	{"Conv2D 1x1 stride 2", conv(op.Conv2D{Stride: two}, []int{2, 3, 4, 5}, []int{2, 3, 1, 1})},
 	{"Conv2D 7x7 stride 2 pad 3", conv(op.Conv2D{Stride: two, Pad: three}, []int{1, 2, 8, 8}, []int{2, 2, 7, 7})},
 	{"Conv2D uneven", conv(op.Conv2D{Stride: [2]int{1, 2}, Pad: [2]int{0, 1}}, []int{1, 2, 5, 6}, []int{2, 2, 2, 3})},
+	{"Conv2D in two groups", conv(op.Conv2D{Stride: one, Pad: one, Reach: op.Reach{Groups: 2}}, []int{2, 4, 4, 3}, []int{6, 2, 3, 3})},
+	{"Conv2D with dilation", conv(op.Conv2D{Stride: one, Pad: two, Reach: op.Reach{Dilation: [2]int{2, 1}}}, []int{1, 2, 6, 5}, []int{3, 2, 3, 3})},
+	{"Conv2D with more padding at the end", conv(op.Conv2D{Stride: two, Reach: op.Reach{PadMore: one}}, []int{2, 2, 6, 6}, []int{2, 2, 3, 3})},
+	{"Conv2D depthwise", conv(op.Conv2D{Stride: two, Pad: one, Reach: op.Reach{Groups: 3}}, []int{2, 3, 5, 4}, []int{3, 1, 3, 3})},
+	{"Conv2D depthwise, two filters", conv(op.Conv2D{Stride: one, Pad: one, Reach: op.Reach{Groups: 2}}, []int{1, 2, 4, 4}, []int{4, 1, 3, 3})},
+	{"ConvTranspose2D", transposed(op.ConvTranspose2D{Stride: two, Pad: one, OutputPad: one}, []int{2, 3, 3, 4}, []int{3, 2, 3, 3})},
+	{"ConvTranspose2D in groups", transposed(op.ConvTranspose2D{Stride: [2]int{2, 1}, Dilation: [2]int{1, 3}, OutputPad: [2]int{0, 2}, Groups: 2}, []int{1, 4, 3, 3}, []int{4, 3, 3, 2})},
 	{"BiasAdd 4", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.BiasAdd{Dims: 4}, leaf("x", 2, 3, 2, 2), leaf("b", 3)))
 	}},
@@ -259,6 +266,12 @@ func attentionOf(form op.AttentionForm, t, s int, bias ...int) func(*gorgonia.Ex
 }
 
 func conv(o op.Conv2D, x, w []int) func(*gorgonia.ExprGraph, func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+	return func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		return must(op.Apply(&o, leaf("x", x...), leaf("w", w...)))
+	}
+}
+
+func transposed(o op.ConvTranspose2D, x, w []int) func(*gorgonia.ExprGraph, func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 	return func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&o, leaf("x", x...), leaf("w", w...)))
 	}

@@ -184,6 +184,13 @@ func (l *lowering) lower() error {
 		return l.attention(o)
 	case *op.AttentionGrad:
 		return l.attentionGrad(o)
+	case *op.ConvTranspose2D:
+		l.in = []*Value{l.in[1], l.in[0]}
+		if err := l.emit(ConvBackwardData, ChannelsLast, nil); err != nil {
+			return err
+		}
+		l.last().Attr = o.Data(l.n.Shape())
+		return nil
 	case *op.ClassToken:
 		return l.emit(ClassToken, RowMajor, nil)
 	case *op.ClassTokenGrad:

@@ -151,7 +151,7 @@ func rowsOfExamples(batch int, roots gorgonia.Nodes) gorgonia.Nodes {
 // n, too. gorgonia's types of ops are not exported: they are recognised by the type's name.
 func keepsRows(n *gorgonia.Node, i int, multiple func(n *gorgonia.Node) bool) bool {
 	switch o := n.Op().(type) {
-	case *op.Conv2D, *op.Linear, *op.BatchNorm2D, *op.BiasAdd, *op.ClassToken, *op.RowNorm, *op.GroupNorm:
+	case *op.Conv2D, *op.ConvTranspose2D, *op.Linear, *op.BatchNorm2D, *op.BiasAdd, *op.ClassToken, *op.RowNorm, *op.GroupNorm:
 		return i == 0
 	case *op.Positions:
 		return i != 1

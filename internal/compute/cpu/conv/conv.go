@@ -59,16 +59,17 @@ type chooser struct {
 	threads int
 }
 
+// plain reports whether taps are neighbours and padding is the same on both sides: Winograd's ways,
+// and the strips of a unit, know no others.
+func (s Shape) plain() bool { return !s.dilated() && s.MoreH == 0 && s.MoreW == 0 }
+
 // x and y are the images before and after the convolution.
 func (c *chooser) x() plane { return plane{c.s.H, c.s.W, c.s.C} }
 func (c *chooser) y() plane { return plane{c.s.OutH(), c.s.OutW(), c.s.K} }
 
 func (c *chooser) forward() gatherPass {
 	s := c.s
-	taps := gatherTaps{
-		axisClasses(s.OutH(), forwardReach(s.H, s.R, s.StrideH, s.PadH)),
-		axisClasses(s.OutW(), forwardReach(s.W, s.S, s.StrideW, s.PadW)), [2]int{s.R, s.S},
-	}
+	taps := s.forwardTaps()
 	plan := func(t *f32.Tile) *gather {
 		g := newGather(t, s.N, c.x(), c.y(), taps, c.threads)
 		g.pack = packForward
@@ -76,16 +77,16 @@ func (c *chooser) forward() gatherPass {
 	}
 	g := plan(c.unit(s.C))
 	return c.pass(g, plan(c.t.Single()), func(side int) *winograd {
+		if !s.plain() {
+			return nil
+		}
 		return newWinograd(g, side, window{taps: taps.count, stride: [2]int{s.StrideH, s.StrideW}, pad: [2]int{s.PadH, s.PadW}}, c.x(), c.y(), c.threads)
 	})
 }
 
 func (c *chooser) backward() gatherPass {
 	s := c.s
-	taps := gatherTaps{
-		axisClasses(s.H, backwardReach(s.OutH(), s.R, s.StrideH, s.PadH)),
-		axisClasses(s.W, backwardReach(s.OutW(), s.S, s.StrideW, s.PadW)), [2]int{s.R, s.S},
-	}
+	taps := s.backwardTaps()
 	plan := func(t *f32.Tile) *gather {
 		g := newGather(t, s.N, c.y(), c.x(), taps, c.threads)
 		g.pack = packBackward
@@ -93,6 +94,9 @@ func (c *chooser) backward() gatherPass {
 	}
 	g := plan(c.unit(s.K))
 	return c.pass(g, plan(c.t.Single()), func(side int) *winograd {
+		if !s.plain() {
+			return nil
+		}
 		o := window{flip: true, taps: taps.count, stride: [2]int{s.StrideH, s.StrideW}, pad: [2]int{s.R - 1 - s.PadH, s.S - 1 - s.PadW}}
 		return newWinograd(g, side, o, c.y(), c.x(), c.threads)
 	})
@@ -120,15 +124,19 @@ func (c *chooser) pass(g, single *gather, winograd func(side int) *winograd) gat
 func (c *chooser) weight() weightPass {
 	direct := newWeightPlan(c.s, c.t, c.threads)
 	var way weightPass = direct
-	if window := fewerWindows(c.s, c.t, c.threads); c.may(window.faster(direct)) {
+	if window := fewerWindows(c.s, c.t, c.threads); !c.s.dilated() && c.may(window.faster(direct)) {
 		way = window
 	}
-	if c.t.Unit() != nil {
+	switch {
+	case !c.s.plain():
+	case c.t.Unit() != nil:
 		if unit := newUnitWeight(c.s, c.t.Unit(), c.threads); unit != nil {
 			way = unit
 		}
-	} else if win := newWinogradWeight(c.s, c.t, c.threads); win != nil && c.may(win.faster(direct)) {
-		way = win
+	default:
+		if win := newWinogradWeight(c.s, c.t, c.threads); win != nil && c.may(win.faster(direct)) {
+			way = win
+		}
 	}
 	if !c.t.Pairs() {
 		way = newWidenedWeight(c.s, way)

@@ -23,12 +23,13 @@ type naive struct{ y, dx, dw, absY, absDx, absDw []float64 }
 func convolve(s Shape, x, w, dy []float32) naive {
 	r := naive{make([]float64, s.YLen()), make([]float64, s.XLen()), make([]float64, s.WLen()), make([]float64, s.YLen()), make([]float64, s.XLen()), make([]float64, s.WLen())}
 	outH, outW := s.OutH(), s.OutW()
+	stepH, stepW := s.steps()
 	for n := range s.N {
 		for oh := range outH {
 			for ow := range outW {
 				for i := range s.R {
 					for j := range s.S {
-						h, v := oh*s.StrideH+i-s.PadH, ow*s.StrideW+j-s.PadW
+						h, v := oh*s.StrideH+i*stepH-s.PadH, ow*s.StrideW+j*stepW-s.PadW
 						if h < 0 || h >= s.H || v < 0 || v >= s.W {
 							continue
 						}
@@ -199,6 +200,13 @@ var edgeShapes = []Shape{
 	{N: 2, H: 7, W: 4, C: 10, K: 12, R: 1, S: 3, StrideH: 1, StrideW: 2, PadH: 0, PadW: 1},
 	{N: 2, H: 3, W: 20, C: 2, K: 6, R: 3, S: 5, StrideH: 2, StrideW: 1, PadH: 1, PadW: 0},
 	{N: 1, H: 6, W: 5, C: 100, K: 3, R: 4, S: 2, StrideH: 3, StrideW: 2, PadH: 2, PadW: 1},
+
+	// Taps that are no neighbours, and padding that differs from side to side.
+	{N: 2, H: 8, W: 9, C: 16, K: 32, R: 3, S: 3, StrideH: 1, StrideW: 1, PadH: 2, PadW: 2, DilationH: 2, DilationW: 2},
+	{N: 9, H: 8, W: 9, C: 32, K: 32, R: 3, S: 3, StrideH: 1, StrideW: 1, PadH: 1, PadW: 1, MoreH: 1},
+	{N: 2, H: 8, W: 8, C: 3, K: 40, R: 3, S: 3, StrideH: 2, StrideW: 2, MoreH: 1, MoreW: 1},
+	{N: 2, H: 9, W: 7, C: 5, K: 2, R: 3, S: 2, StrideH: 2, StrideW: 1, PadH: 2, PadW: 3, MoreH: -2, MoreW: -1, DilationH: 1, DilationW: 4},
+	{N: 3, H: 6, W: 6, C: 20, K: 20, R: 1, S: 1, StrideH: 1, StrideW: 1, MoreW: 2},
 }
 
 // quick is the shapes, where numeric loops are slow without those that take more operations than
@@ -222,7 +230,7 @@ func randomShape(a, b uint64) (Shape, bool) {
 	r := rand.New(rand.NewPCG(a, b))
 	one := func(n int) int { return 1 + r.IntN(n) }
 	s := Shape{N: one(5), H: one(12), W: one(12), C: one(40), K: one(70), R: one(5), S: one(5),
-		StrideH: one(3), StrideW: one(3), PadH: r.IntN(3), PadW: r.IntN(3)}
+		StrideH: one(3), StrideW: one(3), PadH: r.IntN(3), PadW: r.IntN(3), DilationH: one(2), DilationW: one(2), MoreH: r.IntN(2), MoreW: r.IntN(2)}
 	return s, s.Validate() == nil
 }
 

@@ -21,11 +21,11 @@ type axisClass struct {
 // each meets.
 type reach func(out int) (taps, in []int)
 
-// forwardReach: output o meets input o·stride + tap − pad.
-func forwardReach(in, taps, stride, pad int) reach {
+// forwardReach: output o meets input o·stride + tap·step − pad.
+func forwardReach(in, taps, stride, pad, step int) reach {
 	return func(o int) (t, at []int) {
 		for r := range taps {
-			if i := o*stride + r - pad; i >= 0 && i < in {
+			if i := o*stride + r*step - pad; i >= 0 && i < in {
 				t, at = append(t, r), append(at, i)
 			}
 		}
@@ -33,11 +33,11 @@ func forwardReach(in, taps, stride, pad int) reach {
 	}
 }
 
-// backwardReach: position i of dx meets position o of dy where i = o·stride + tap − pad.
-func backwardReach(out, taps, stride, pad int) reach {
+// backwardReach: position i of dx meets position o of dy where i = o·stride + tap·step − pad.
+func backwardReach(out, taps, stride, pad, step int) reach {
 	return func(i int) (t, at []int) {
 		for r := taps - 1; r >= 0; r-- {
-			if o := i + pad - r; o >= 0 && o%stride == 0 && o/stride < out {
+			if o := i + pad - r*step; o >= 0 && o%stride == 0 && o/stride < out {
 				t, at = append(t, r), append(at, o/stride)
 			}
 		}

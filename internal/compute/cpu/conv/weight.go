@@ -104,7 +104,7 @@ func newWeightPlan(s Shape, t *f32.Tile, threads int) *weightPlan {
 	if swap {
 		s = s.swapped()
 	}
-	w := &weightPlan{shape: s, tile: t, n: s.N, flat: s.C < fewChannels && s.R*s.S > 1}
+	w := &weightPlan{shape: s, tile: t, n: s.N, flat: s.C < fewChannels && s.R*s.S > 1 && !s.dilated()}
 	if t.Pairs() {
 		w.n = (s.N + 1) / 2
 	}

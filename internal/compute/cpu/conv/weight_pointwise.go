@@ -8,7 +8,7 @@ const foldPixels = 32
 // pointwise is true if each output pixel has one input pixel, its own: a 1×1 convolution with
 // stride 1. Then dw[k,c] = Σ over pixels of dy[k]·x[c] is symmetric in x and dy.
 func (s Shape) pointwise() bool {
-	return s.R == 1 && s.S == 1 && s.StrideH == 1 && s.StrideW == 1 && s.PadH == 0 && s.PadW == 0
+	return s.R == 1 && s.S == 1 && s.StrideH == 1 && s.StrideW == 1 && s.PadH == 0 && s.PadW == 0 && s.MoreH == 0 && s.MoreW == 0
 }
 
 // swapped is the shape in which x and dy change places: a tile's rows are then output channels and

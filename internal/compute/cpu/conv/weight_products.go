@@ -43,7 +43,7 @@ func (s Shape) usedPixels() usedPixels {
 // eachProduct calls f for each tap inside, in order of dy's pixels.
 func (s Shape) eachProduct(f func(tap, x, dy int)) {
 	outH, outW := s.OutH(), s.OutW()
-	rows, cols := forwardReach(s.H, s.R, s.StrideH, s.PadH), forwardReach(s.W, s.S, s.StrideW, s.PadW)
+	rows, cols := s.forwardReach()
 	for oh := range outH {
 		tr, ir := rows(oh)
 		for ow := range outW {
