@@ -78,3 +78,25 @@ func profile(b *testing.B, p *nn.Program) {
 	}
 	b.Logf("%-24s %8.2f ms; memory %v", "all", 1e3*total, p.Memory())
 }
+
+// A step of ViT-Ti with patches of 4 on images of 32×32, forward and backward; see BenchmarkGPTStep.
+func BenchmarkViTStep(b *testing.B) {
+	const batch = 64
+	for _, dtype := range []nn.DType{nn.Float32, nn.BFloat16} {
+		b.Run(fmt.Sprintf("batch=%d/dtype=%v", batch, dtype), func(b *testing.B) {
+			loss, p := compile(b, model{"vit", 10, func(g *gorgonia.ExprGraph) *gorgonia.Node {
+				images := nn.Input(g, "images", batch, 3, 32, 32)
+				logits := nn.ViT(images, nn.ViTConfig{Layers: 12, Heads: 3, Width: 192, Patch: 4, Classes: 10})
+				return nn.SoftmaxCrossEntropy(logits, nn.Labels(g, "labels", batch))
+			}}, nn.Config{DType: dtype})
+			fillInputs(b, loss.Graph(), p, nil, 10, 1)
+			if os.Getenv("PARAGON_PROFILE") != "" {
+				profile(b, p)
+			}
+			for b.Loop() {
+				step(b, p, nil)
+			}
+			b.ReportMetric(float64(batch)*float64(b.N)/b.Elapsed().Seconds(), "images/s")
+		})
+	}
+}
