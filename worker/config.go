@@ -60,8 +60,6 @@ func (c *Config) Validate() error {
 		return errors.New("worker: Config.UpdateOnWorker is true with a store of local steps, want false: local steps are updates on the worker anyway")
 	case c.Optimizer.ClipGlobalNorm > 0 && (c.UpdateOnWorker || c.Store.LocalSteps() > 0):
 		return fmt.Errorf("worker: Config.Optimizer.ClipGlobalNorm is %v where each worker updates (UpdateOnWorker or local steps), want 0: the update of a key cannot wait for all others there; ClipNorm is the norm of each key", c.Optimizer.ClipGlobalNorm)
-	case c.Optimizer.ClipGlobalNorm > 0 || c.Outer.ClipGlobalNorm > 0:
-		return fmt.Errorf("worker: ClipGlobalNorm is %v, want 0: a Trainer does not call kvstore.Store's ClipGlobalNorm yet; ClipNorm is the norm of each key", max(c.Optimizer.ClipGlobalNorm, c.Outer.ClipGlobalNorm))
 	case c.Outer.Name != "" && c.Store.LocalSteps() == 0:
 		return fmt.Errorf("worker: Config.Outer is %s with a store without local steps, want none: make the store with kvstore.WithLocalSteps", c.Outer.Name)
 	case c.Outer.Reduction == optim.Sum:
@@ -95,6 +93,15 @@ func alike(what string, device int, list, first []nn.Param) error {
 		}
 	}
 	return nil
+}
+
+// clips reports whether the servers clip gradients by their norm over all keys.
+func (c *Config) clips() bool {
+	onServers := c.Optimizer
+	if c.Store.LocalSteps() > 0 {
+		onServers = c.Outer
+	}
+	return onServers.ClipGlobalNorm > 0 && !c.UpdateOnWorker
 }
 
 // complete fills in what may be left out.

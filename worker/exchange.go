@@ -27,6 +27,12 @@ type exchange struct {
 	// pulled is called once the new value of parameter i is there, before wait(i) returns; from
 	// several goroutines.
 	pulled func(i int) error
+	// clip, unless nil, clips the gradients of a step by their norm over all parameters. It is
+	// called once all of them were submitted, on a goroutine of its own, and no value of the
+	// step comes before it has reached the servers. flush waits for it, too.
+	clip func(ctx context.Context) error
+	// beginClip tells that goroutine to call it.
+	beginClip chan struct{}
 	// begin has a channel for each parameter, which tells its goroutine to send.
 	begin []chan struct{}
 	// total is the size of a step's gradients in bytes.
@@ -36,7 +42,7 @@ type exchange struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	// pending says of each parameter whether it was submitted and its new value is not there
-	// yet, and left is the number of those.
+	// yet, and left is the number of those, and of a clipping under way.
 	pending []bool
 	left    int
 	bucket  bucket
@@ -55,15 +61,20 @@ type pushPuller interface {
 
 // newExchange starts the goroutines. Their requests last until close: they have ctx's values but
 // not its cancellation, since a step's requests continue when the step is done.
-func newExchange(ctx context.Context, pusher pushPuller, keys []string, grads, outs [][][]float32, pulled func(i int) error) *exchange {
-	e := &exchange{pusher: pusher, keys: keys, grads: grads, outs: outs, pulled: pulled,
+func newExchange(ctx context.Context, pusher pushPuller, keys []string, grads, outs [][][]float32, pulled func(i int) error, clip func(context.Context) error) *exchange {
+	e := &exchange{pusher: pusher, keys: keys, grads: grads, outs: outs, pulled: pulled, clip: clip, beginClip: make(chan struct{}, 1),
 		begin: make([]chan struct{}, len(keys)), pending: make([]bool, len(keys))}
 	e.changed = sync.NewCond(&e.mu)
 	ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for i := range keys {
 		e.total += 4 * len(grads[i][0])
 		e.begin[i] = make(chan struct{}, 1)
-		e.running.Go(func() { e.run(ctx, i) })
+		e.running.Go(func() {
+			e.run(ctx, e.begin[i], func() error { return e.trip(ctx, i) }, func() { e.pending[i] = false })
+		})
+	}
+	if clip != nil {
+		e.running.Go(func() { e.run(ctx, e.beginClip, func() error { return clip(ctx) }, func() {}) })
 	}
 	return e
 }
@@ -81,6 +92,10 @@ func (e *exchange) submit(i int) {
 	}
 	for _, i := range e.bucket.take() {
 		e.begin[i] <- struct{}{}
+	}
+	if e.clip != nil && e.bucket.rest == 0 {
+		e.left++
+		e.beginClip <- struct{}{}
 	}
 }
 
@@ -148,18 +163,19 @@ func (e *exchange) end(err error) {
 	e.running.Wait()
 }
 
-// run does the round trips of parameter i. An error of one that close cut short is none.
-func (e *exchange) run(ctx context.Context, i int) {
+// run makes a trip each time that begin says so, and calls done, under mu, after one without an
+// error. An error of one that close cut short is none.
+func (e *exchange) run(ctx context.Context, begin <-chan struct{}, trip func() error, done func()) {
 	for {
 		select {
-		case <-e.begin[i]:
+		case <-begin:
 		case <-ctx.Done():
 			return
 		}
-		err := e.trip(ctx, i)
+		err := trip()
 		e.mu.Lock()
 		if err == nil {
-			e.pending[i] = false
+			done()
 			e.left--
 		} else if e.err == nil && !e.closed {
 			e.err = err

@@ -17,7 +17,7 @@ func (echoStore) PushPull(ctx context.Context, key string, in, out [][]float32) 
 func TestAParameterWithoutValuesThatIsHandedInLastLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		grads := [][][]float32{{nil}, {make([]float32, 3)}}
-		e := newExchange(t.Context(), echoStore{}, []string{"empty", "w"}, grads, grads, func(int) error { return nil })
+		e := newExchange(t.Context(), echoStore{}, []string{"empty", "w"}, grads, grads, func(int) error { return nil }, nil)
 		defer e.close()
 		e.submit(1)
 		e.submit(0)
@@ -52,7 +52,7 @@ func TestLessLeavesTogetherTowardsTheEndOfAStep(t *testing.T) {
 			grads = append(grads, [][]float32{make([]float32, n*k/4)})
 		}
 		store := countingStore{came: make(chan string, len(keys))}
-		e := newExchange(t.Context(), store, keys, grads, grads, func(int) error { return nil })
+		e := newExchange(t.Context(), store, keys, grads, grads, func(int) error { return nil }, nil)
 		defer e.close()
 		for range 2 { // each step anew
 			var left []string

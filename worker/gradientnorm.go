@@ -29,6 +29,10 @@ type gradientNorm struct {
 	// cheap says that the servers can measure at next to no cost.
 	cheap bool
 	phase normPhase
+	// clips says that the servers clip by the norm, so that it is known of every step. global is
+	// then that of the newest step, set before its exchange is over.
+	clips  bool
+	global float64
 	// value is that of the newest step that was read. NaN: it was told already, or there is
 	// none.
 	value float64
@@ -43,7 +47,7 @@ const (
 )
 
 func newGradientNorm(keys []string, cheap bool) gradientNorm {
-	return gradientNorm{keys: keys, cheap: cheap, value: math.NaN()}
+	return gradientNorm{keys: keys, cheap: cheap, global: math.NaN(), value: math.NaN()}
 }
 
 // normIsCheap reports whether the servers can take the norm at next to no cost. Adam's family would
@@ -57,13 +61,17 @@ func normIsCheap(optimizer optim.Config) bool {
 // worker the servers would have to compare rounds. The store is asked last, and only in the steps
 // that may be measured: it may measure no norms since compression was set.
 func (n *gradientNorm) due(step uint64, store normReader) bool {
-	return n.cheap && step%normEvery == 0 && store.NumWorkers() >= 2 && store.MeasuresNorms()
+	return n.cheap && !n.clips && step%normEvery == 0 && store.NumWorkers() >= 2 && store.MeasuresNorms()
 }
 
 // read takes what the servers have measured of the step before, whose exchanges have all returned.
 // It takes nothing where the keys' norms are not of the same gradients: a worker was lost between
 // its pushes of two keys, or the guard has refused some.
 func (n *gradientNorm) read(store normReader) {
+	if n.clips {
+		n.value, n.global = n.global, math.NaN()
+		return
+	}
 	if n.phase != measured {
 		return
 	}

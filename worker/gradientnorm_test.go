@@ -26,6 +26,7 @@ func TestTheNormOfTheGradientIsMeasured(t *testing.T) {
 		set         kvstore.Compression // after the trainer was made
 		want        float64             // NaN: it is not measured
 	}{
+		{"clipped", optim.Config{Name: "adam", ClipGlobalNorm: 1}, kvstore.Compression{}, kvstore.Compression{}, 1.5 * math.Sqrt(10)},
 		{"sgd", optim.Config{Name: "sgd", LearningRate: 1}, kvstore.Compression{}, kvstore.Compression{}, 1.5 * math.Sqrt(10)},
 		{"fp16", optim.Config{Name: "sgd", LearningRate: 1}, kvstore.Compression{Type: "fp16"}, kvstore.Compression{}, 1.5 * math.Sqrt(10)},
 		{"adam", optim.Config{Name: "adam"}, kvstore.Compression{}, kvstore.Compression{}, math.NaN()},
@@ -60,7 +61,8 @@ func TestTheNormOfTheGradientIsMeasured(t *testing.T) {
 						}
 						got := trainer.norm.tell()
 						want := math.NaN()
-						if step%normEvery == 1 { // the step after the one that is measured
+						clips := test.optimizer.ClipGlobalNorm > 0 && step > 0
+						if step%normEvery == 1 || clips { // the step after the one that is measured
 							want = test.want
 						}
 						if math.Abs(got-want) > 1e-5*want || math.IsNaN(got) != math.IsNaN(want) {

@@ -80,7 +80,11 @@ func (t *Trainer) enterStore(ctx context.Context) error {
 	}
 	t.norm = newGradientNorm(t.keys, t.update == nil && normIsCheap(t.cfg.Optimizer))
 	grads, outs := t.exchanged()
-	t.exchange = newExchange(ctx, t.cfg.Store, t.keys, grads, outs, t.pulled)
+	var clip func(context.Context) error
+	if t.norm.clips = t.cfg.clips(); t.norm.clips {
+		clip = t.clip
+	}
+	t.exchange = newExchange(ctx, t.cfg.Store, t.keys, grads, outs, t.pulled, clip)
 	return nil
 }
 

@@ -23,7 +23,7 @@ func TestAGradientThatIsNotHandedInIsAnError(t *testing.T) {
 		grads := [][][]float32{{make([]float32, 3)}}
 		refused := errors.New("refused")
 		trainer := &Trainer{devices: new(devices), final: newFinalGradients(1, 1)}
-		trainer.exchange = newExchange(t.Context(), refusingStore{err: refused}, []string{"w"}, grads, grads, func(int) error { return nil })
+		trainer.exchange = newExchange(t.Context(), refusingStore{err: refused}, []string{"w"}, grads, grads, func(int) error { return nil }, nil)
 		defer trainer.exchange.close()
 		trainer.exchange.submit(0)
 		synctest.Wait()

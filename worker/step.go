@@ -193,6 +193,16 @@ func (t *Trainer) weigh(of amount) {
 	}
 }
 
+// clip clips the gradients of the step under way by their norm over all parameters, on the servers.
+func (t *Trainer) clip(ctx context.Context) error {
+	norm, err := t.cfg.Store.ClipGlobalNorm(ctx, t.keys...)
+	if err != nil {
+		return fmt.Errorf("worker: clip gradients: %w", err)
+	}
+	t.norm.global = norm
+	return nil
+}
+
 // setPlan makes the next steps go by a plan, which needs the norms of runs and units; nil: none.
 func (t *Trainer) setPlan(plan stepPlan) {
 	t.plan, t.sums.measure = plan, plan != nil
