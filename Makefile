@@ -51,7 +51,7 @@ MODULE := github.com/paragon-train/paragon
 outside = $$($(GO) list $(1) | grep -vE '^$(MODULE)/($(2))(/|$$)')
 inside = $$($(GO) list $(1) | grep -E '^$(MODULE)/($(2))(/|$$)' | grep -vE '^$(MODULE)/($(APART))(/|$$)')
 # What programs of users are written against, which builds for Windows, too; of tune also what a search over functions needs.
-LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./data/transform ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
+LIBRARIES := ./kvstore ./nn ./worker ./optim ./data ./data/text ./data/transform ./sampler ./checkpoint ./metrics ./adapt ./server ./schedulernode ./tune ./tune/suggest ./tune/schedule ./tune/show
 # Systems for which make testportable builds, as GOOS/GOARCH.
 LIBRARYSYSTEMS := windows/amd64 freebsd/amd64
 PROGRAMSYSTEMS := darwin/arm64

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -229,13 +230,24 @@ func TestNumbersAreGPT2s(t *testing.T) {
 	}
 }
 
+// goRoot is where Go is installed.
+func goRoot(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Skipf("Go's source is the text, and Go is not installed: %v", err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // sourceText is Go's source, with its comments: English, numbers, operators, and tables of many
 // scripts.
 func sourceText(t testing.TB, most int, packages ...string) string {
 	t.Helper()
 	var s strings.Builder
+	root := goRoot(t)
 	for _, p := range packages {
-		names, err := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", p, "*.go"))
+		names, err := filepath.Glob(filepath.Join(root, "src", p, "*.go"))
 		if err != nil || len(names) == 0 {
 			t.Skipf("Go's source is not installed: %s has no files (%v)", p, err)
 		}
@@ -295,8 +307,9 @@ func TestLongPiecesHaveTiktokensTokens(t *testing.T) {
 func englishText(t testing.TB, most int) string {
 	t.Helper()
 	var s strings.Builder
+	root := goRoot(t)
 	for _, p := range []string{"net/http", "os", "go/ast", "go/types", "runtime", "crypto/tls", "database/sql", "encoding/json", "reflect", "testing", "time", "text/template", "fmt", "io", "sync", "strings", "bytes", "math/big", "math", "net", "cmd/go/internal/modload", "cmd/compile/internal/ssa"} {
-		names, err := filepath.Glob(filepath.Join(runtime.GOROOT(), "src", p, "*.go"))
+		names, err := filepath.Glob(filepath.Join(root, "src", p, "*.go"))
 		if err != nil || len(names) == 0 {
 			t.Skipf("Go's source is not installed: %s has no files (%v)", p, err)
 		}

@@ -78,8 +78,8 @@ func pieces(p pattern, text string) (pieces []string) {
 
 func TestBytesAreWrittenAsGPT2WritesThem(t *testing.T) {
 	for b, want := range readOracle(t).ByteToCodePoint.Data {
-		if characterOf[b] != rune(want) || byteOf[want] != int16(b) {
-			t.Errorf("byte %d: got %q and back %d, want %q", b, characterOf[b], byteOf[want], rune(want))
+		if characterOf[b] != want || byteOf[want] != int16(b) {
+			t.Errorf("byte %d: got %q and back %d, want %q", b, characterOf[b], byteOf[want], want)
 		}
 	}
 }

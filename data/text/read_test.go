@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -106,6 +107,23 @@ func TestATokenizerOfAnotherKindIsRefusedByName(t *testing.T) {
 	} {
 		_, err := parseTokenizer("f", []byte(c.data))
 		wantError(t, err, c.want)
+	}
+}
+
+// GPT-2's own tokenizer.json is of a time before the model had a type, and ByteLevel a use_regex.
+func TestAnOlderFileIsRead(t *testing.T) {
+	data := string(changed(t, "gpt2", `"type":"BPE",`, ""))
+	data = strings.ReplaceAll(data, `,"use_regex":true`, "")
+	if strings.Contains(data, "use_regex") {
+		t.Fatal("the file has a use_regex left")
+	}
+	tokenizer, err := parseTokenizer("f", []byte(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "the training of the model"
+	if got, want := tokenizer.Append(nil, text), tokenizerFor(t, "gpt2").Append(nil, text); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
