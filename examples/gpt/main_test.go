@@ -113,6 +113,7 @@ func TestTrainsWithOtherFlags(t *testing.T) {
 		{"--kvstore", "local", "--update-on-worker", "--dtype", "bf16"},
 		{"--kvstore", "dist_async", "--staleness", "1"},
 		{"--local-steps", "2", "--schedule", "linear"},
+		{"--clip", "0.5"},
 		{"--adapt", "--max-batch", "16", "--initial-batch", "4", "--rule", "sqrt"},
 		{"--freeze", "transformer.wpe.*", "--early-stop", "1", "--eval-steps", "1", "--schedule", "constant"},
 	} {
@@ -154,6 +155,8 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--schedule", "square"}, `--schedule is "square"`},
 		{[]string{"--lr", "-1"}, "LearningRate"},
 		{[]string{"--beta2", "2"}, "Beta2"},
+		{[]string{"--clip", "-1"}, "ClipGlobalNorm"},
+		{[]string{"--clip", "1", "--local-steps", "2"}, "--clip with --kvstore dist_async, --local-steps or --update-on-worker"},
 		{[]string{"--sample", "-1"}, "--sample is -1"},
 		{[]string{"--prompt", ""}, "--prompt is empty"},
 		{[]string{"--temperature", "-1"}, "Temperature is -1"},

@@ -71,6 +71,8 @@ func (s *settings) validateTogether() error {
 	switch {
 	case s.training.epochs == 0 && s.start.file == "":
 		return errors.New("--epochs is 0 without --init-from, want at least 1 epoch, or the file of a model to sample from")
+	case s.training.clip > 0 && (s.store.isAsynchronous() || s.store.localSteps > 0 || s.store.updateOnWorker):
+		return errors.New("--clip with --kvstore dist_async, --local-steps or --update-on-worker, want none of them: no update there waits for all gradients")
 	case s.training.earlyStop > 0 && s.store.isAsynchronous():
 		return errors.New("--early-stop with --kvstore dist_async, want dist_sync: its workers have no step in common")
 	}

@@ -37,6 +37,9 @@ type trainingSettings struct {
 	// beta2 is AdamW's, and weightDecay that of what is multiplied by.
 	beta2, weightDecay float64
 
+	// clip bounds the norm of the gradients of all parameters together; 0: no bound.
+	clip float64
+
 	// seed is the same on all workers.
 	seed uint64
 }
@@ -54,6 +57,7 @@ func trainingFlags() []cli.Flag {
 		&cli.StringFlag{Name: "schedule", Value: "cosine", Usage: "constant, cosine or linear (both fall to --min-lr)"},
 		&cli.Float64Flag{Name: "beta2", Value: 0.99, Usage: "AdamW's decay of the second moment"},
 		&cli.Float64Flag{Name: "weight-decay", Value: 0.1, Usage: "weight decay of embeddings and of weights of linear layers; biases and normalisations have none"},
+		&cli.Float64Flag{Name: "clip", Usage: "largest norm of the gradients of all parameters together, such as 1; updates then wait for the last gradient (0: no bound)"},
 		&cli.Uint64Flag{Name: "seed", Value: 1, Usage: "seed of initial values, order and dropout; the same on all workers"},
 	}
 }
@@ -71,6 +75,7 @@ func trainingFrom(c *cli.Context) trainingSettings {
 		warmSteps:    c.Uint64("warmup-steps"),
 		beta2:        c.Float64("beta2"),
 		weightDecay:  c.Float64("weight-decay"),
+		clip:         c.Float64("clip"),
 		seed:         c.Uint64("seed"),
 	}
 }
@@ -92,7 +97,7 @@ func (s *trainingSettings) validate() error {
 
 // update is the update rule that the flags ask for.
 func (s *trainingSettings) update(stepsPerEpoch int) (optim.Config, error) {
-	cfg := optim.Config{Name: "adamw", LearningRate: s.learningRate, Beta1: 0.9, Beta2: s.beta2, WeightDecay: s.weightDecay}
+	cfg := optim.Config{Name: "adamw", LearningRate: s.learningRate, Beta1: 0.9, Beta2: s.beta2, WeightDecay: s.weightDecay, ClipGlobalNorm: s.clip}
 	least := s.leastRate
 	if least < 0 {
 		least = s.learningRate / 10
