@@ -1,13 +1,6 @@
 package checkpoint
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"strings"
-
-	"github.com/paragon-train/paragon/internal/observe/shown"
-)
+import "context"
 
 // An Exported describes what Export wrote.
 type Exported struct {
@@ -41,48 +34,13 @@ type Exported struct {
 // uses theirs, else the store's; statistics are the mean over all devices of the workers whose
 // files exist.
 func Export(ctx context.Context, from, to string) (*Exported, error) {
-	return export(ctx, from, to, false)
+	return ExportAs(ctx, from, to, ExportConfig{})
 }
 
 // ExportAverages is Export with the moving averages of the parameters (worker.FitConfig.EMA) in
 // their place.
 func ExportAverages(ctx context.Context, from, to string) (*Exported, error) {
-	return export(ctx, from, to, true)
-}
-
-// export writes the model of a checkpoint; averages says whose values are written, those of the
-// training or their averages.
-func export(ctx context.Context, from, to string, averages bool) (_ *Exported, err error) {
-	m, err := openAs(ctx, from, averages)
-	if err != nil {
-		return nil, fmt.Errorf("checkpoint: export %s: %w", from, err)
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	e := &Exported{From: m.from, Steps: m.steps, Verified: m.summed, Flat: m.flat, LeftOut: m.leftOut}
-	var tensors []Tensor
-	for _, name := range m.names() {
-		a := m.arrays[name]
-		n, err := elements(a.shape)
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint: export %s: %s: %w", m.from, shown.Name(name), err)
-		}
-		// Shapes were checked against the file's size, so that n is no more than the file has.
-		values := make([]float32, n)
-		if err := a.read(values); err != nil {
-			return nil, fmt.Errorf("checkpoint: export %s: %w", m.from, err)
-		}
-		tensors = append(tensors, Float32s(name, a.shape, values))
-		e.Bytes += 4 * n
-		if layer, ok := strings.CutSuffix(name, runningMean); ok && m.steps > 0 && m.arrays[layer+batches] == nil {
-			tensors = append(tensors, Int64s(layer+batches, nil, []int64{int64(m.steps)}))
-			e.Bytes += 8
-		}
-	}
-	if e.Tensors = len(tensors); e.Tensors == 0 {
-		return nil, fmt.Errorf("checkpoint: export %s: got no parameters there", m.from)
-	}
-	// PyTorch's library marks its own files so.
-	return e, SaveURI(ctx, to, map[string]string{"format": "pt"}, tensors)
+	return ExportAs(ctx, from, to, ExportConfig{Averages: true})
 }
 
 // What PyTorch calls a batch normalisation's statistics.

@@ -38,6 +38,9 @@ type ImportConfig struct {
 	// shape, as ignore_mismatched_sizes of Hugging Face's from_pretrained does. Otherwise such
 	// a tensor is an error.
 	IgnoreMismatched bool
+	// HeadSize is the number of rows of an attention head, which has to be known to read a Llama
+	// in Meta's layout. 0: what params.json beside the file says.
+	HeadSize int
 }
 
 // Imported says what ImportPart has done with a model.
@@ -62,9 +65,16 @@ type Mismatch struct {
 
 // Import reads a model's parameters and statistics into arrays, such as those of a program that is
 // to start from them: from PyTorch's state dict in a safetensors file
-// (safetensors.torch.save_file), or from anything that Export reads. Types F64, F32, F16 and BF16
-// are read. An array that is missing, or has another shape, is an error; no array is changed before
-// all have been read and verified. It returns the names in the file for which there was no array.
+// (safetensors.torch.save_file), from anything that Export reads, or from a folder of Hugging Face's
+// with model.safetensors or model.safetensors.index.json, which names several files. Types F64, F32,
+// F16 and BF16 are read. An array that is missing, or has another shape, is an error; no array is
+// changed before all have been read and verified. It returns the names in the file for which there
+// was no array.
+//
+// Where the arrays are those of nn.GPT, nn.Llama or nn.ViT, files may have the names and layouts of
+// Hugging Face, of nanoGPT, of Meta, of torchvision or of timm (package checkpoint/models): it follows
+// from the names and shapes in the file which they are, and its tensors are transposed, put together
+// and put in order. A tensor that the model does not have is an error then.
 func Import(ctx context.Context, from string, into []Array) (unused []string, err error) {
 	all, err := ImportPart(ctx, from, into, ImportConfig{})
 	if err != nil {
@@ -91,6 +101,9 @@ func ImportPart(ctx context.Context, from string, into []Array, cfg ImportConfig
 	fail := func(err error) (*Imported, error) { return nil, fmt.Errorf("checkpoint: import %s: %w", m.from, err) }
 	refuse := func(err error) (*Imported, error) { return fail(exitreport.Final(exitreport.Usage, err)) }
 	if err := m.rename(cfg.Rename); err != nil {
+		return refuse(err)
+	}
+	if err := m.translate(ctx, into, skip, &cfg); err != nil {
 		return refuse(err)
 	}
 	match, err := m.match(into, skip)

@@ -44,7 +44,9 @@ type model struct {
 	// flat says that shapes are not known: an older version wrote it.
 	flat bool
 	// summed says that it had checksums.
-	summed  bool
+	summed bool
+	// ours says that it is of a job of ours, with the program's own names.
+	ours    bool
 	arrays  map[string]*modelArray
 	leftOut []string
 	// averages says that the moving averages of the parameters are wanted in their place.
@@ -68,8 +70,9 @@ func (m *model) Close() (err error) {
 // names are those of the arrays, sorted.
 func (m *model) names() []string { return slices.Sorted(maps.Keys(m.arrays)) }
 
-// openModel opens what a URI names: a safetensors file, a checkpoint's folder (step-00001000), or
-// the place of a job's checkpoints, of which it takes the newest. All of it is verified.
+// openModel opens what a URI names: a safetensors file, an index of several, a checkpoint's folder
+// (step-00001000), the place of a job's checkpoints, of which it takes the newest, or a folder as
+// Hugging Face's libraries write it. All of it is verified.
 func openModel(ctx context.Context, from string) (*model, error) { return openAs(ctx, from, false) }
 
 // isSeparator tells what stands between folders: a slash, as in URIs, and what the system has for
@@ -86,19 +89,10 @@ func openAs(ctx context.Context, from string, averages bool) (_ *model, err erro
 	}()
 	at, name, err := SplitURI(strings.TrimRightFunc(from, isSeparator))
 	if err == nil && isFile(from, name) {
-		f, err := OpenURI(ctx, from)
-		if err != nil {
-			return m, err
-		}
-		m.close = append(m.close, f.Close)
 		if averages {
 			return m, errors.New("a file has no moving averages, want a checkpoint's folder")
 		}
-		m.summed = f.HasChecksums()
-		if err := f.Verify(); err != nil {
-			return m, err
-		}
-		return m, m.addStore(f)
+		return m, m.addFile(ctx, at, name)
 	}
 	step, one := stepOf(name)
 	if err != nil || !one {
@@ -115,7 +109,10 @@ func openAs(ctx context.Context, from string, averages bool) (_ *model, err erro
 	}
 	all = slices.DeleteFunc(all, func(s Saved) bool { return !s.Complete() || one && s.Steps != step })
 	if len(all) == 0 {
-		return m, fmt.Errorf("checkpoint: %s: got no complete checkpoint there, want a folder step-NNNNNNNN with %s, a place of such folders, or a file .safetensors", from, ManifestFile)
+		if there, err := m.addFolder(ctx, place); there && !averages || err != nil {
+			return m, err
+		}
+		return m, fmt.Errorf("checkpoint: %s: got no complete checkpoint there, want a folder step-NNNNNNNN with %s, a place of such folders, a file .safetensors, or a folder with %s or %s", from, ManifestFile, ModelFile, IndexFile)
 	}
 	x := all[len(all)-1]
 	m.from = Join(at, StepFolder(x.Steps))
@@ -126,6 +123,28 @@ func openAs(ctx context.Context, from string, averages bool) (_ *model, err erro
 		return m, err
 	}
 	return m, nil
+}
+
+// addFile adds a file of safetensors, or those that an index names.
+func (m *model) addFile(ctx context.Context, at, name string) error {
+	if !strings.HasSuffix(name, indexEnding) {
+		f, err := OpenURI(ctx, m.from)
+		if err != nil {
+			return err
+		}
+		m.close = append(m.close, f.Close)
+		m.summed = f.HasChecksums()
+		if err := f.Verify(); err != nil {
+			return err
+		}
+		return m.addStore(f)
+	}
+	place, err := OpenPlace(ctx, at)
+	if err != nil {
+		return err
+	}
+	m.close = append(m.close, place.Close)
+	return m.addIndex(ctx, place, name)
 }
 
 // addStep adds what a checkpoint holds: the store's values, or those that the workers updated, and
@@ -233,7 +252,7 @@ func (m *model) addStore(f *File) error {
 	if err := json.Unmarshal([]byte(list), &keys); err != nil {
 		return fmt.Errorf("checkpoint: %s: %s in the metadata: %w", f.name, StoreKeys, err)
 	}
-	m.flat = !f.summed
+	m.flat, m.ours = !f.summed, true
 	for _, k := range keys {
 		if strings.HasPrefix(k.Name, internalPrefix) {
 			continue

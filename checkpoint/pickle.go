@@ -41,6 +41,9 @@ func isFile(uri, name string) bool {
 	case path.Ext(StoreFile), ".pth", ".pt", ".bin", ".ckpt", ".pkl":
 		return true
 	}
+	if strings.HasSuffix(name, indexEnding) {
+		return true
+	}
 	file, err := LocalPath(uri)
 	if err != nil {
 		return false

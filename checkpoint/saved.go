@@ -121,7 +121,7 @@ const manifestLimit = 16 << 20
 // ReadManifest reads complete.json into m, a pointer to a struct with a Manifest embedded, and
 // compares it with its checksum. Text that is damaged is ErrDamaged.
 func (s *Saved) ReadManifest(ctx context.Context, place Place, m any) (Manifest, error) {
-	text, err := s.manifestText(ctx, place)
+	text, err := readText(ctx, place, s.Name(ManifestFile), manifestLimit)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("checkpoint: read %s: %w", s.Name(ManifestFile), err)
 	}
@@ -130,27 +130,6 @@ func (s *Saved) ReadManifest(ctx context.Context, place Place, m any) (Manifest,
 		return Manifest{}, fmt.Errorf("checkpoint: read %s: %w", s.Name(ManifestFile), damaged("%w", err))
 	}
 	return own, nil
-}
-
-// manifestText reads the manifest, whole: it is small, and its checksum covers all of it.
-func (s *Saved) manifestText(ctx context.Context, place Place) (text []byte, err error) {
-	file, err := place.Open(ctx, s.Name(ManifestFile))
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	size, err := file.Size()
-	if err != nil {
-		return nil, err
-	}
-	if size > manifestLimit {
-		return nil, damaged("got %d bytes, want at most %d", size, manifestLimit)
-	}
-	text = make([]byte, size)
-	if n, err := file.ReadAt(text, 0); n < len(text) {
-		return nil, err
-	}
-	return text, nil
 }
 
 // parseManifest checks a manifest before any of it is used, and decodes it twice: into what this

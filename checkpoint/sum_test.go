@@ -162,7 +162,7 @@ func manifestOf(t testing.TB, m testManifest) []byte {
 	if err := WriteManifest(context.Background(), disk, 7, m); err != nil {
 		t.Fatal(err)
 	}
-	text, err := (&Saved{Steps: 7}).manifestText(context.Background(), disk)
+	text, err := readText(context.Background(), disk, (&Saved{Steps: 7}).Name(ManifestFile), manifestLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,11 @@ import (
 )
 
 // ImportModel gives a program the parameters and running statistics of a file or a checkpoint, by
-// their names: PyTorch's state dict, or what checkpoint.Import reads. Call it on rank 0 before
-// NewTrainer, which brings its first values to all devices of all workers. It returns the names
-// that the program does not have.
+// their names: PyTorch's state dict, a folder of Hugging Face's, or what else checkpoint.Import
+// reads. A program with nn.GPT, nn.Llama or nn.ViT takes files of Hugging Face, nanoGPT, Meta,
+// torchvision and timm, each with its names and layouts; GPTConfig and the like read the config.json
+// beside them. Call it on rank 0 before NewTrainer, which brings its first values to all devices of
+// all workers. It returns the names that the program does not have.
 func ImportModel(ctx context.Context, program *nn.Program, from string) (unused []string, err error) {
 	return checkpoint.Import(ctx, from, arraysOf(program))
 }

@@ -160,6 +160,7 @@ var variables = map[string][]environmentVariable{
 		{"PARAGON_TEST_GPU", "number of the GPU that tests of the build tag gpu run on", "tests, `gpucheck`", "0"},
 		{"PARAGON_TEST_SCREENSHOTS", "folder for pictures of pages", "tests in Chromium", "no pictures"},
 		{"PARAGON_TEST_TORCH", "no: only Python tests without torch; yes: only the others", "tests of Python", "all that the environment can run"},
+		{"PARAGON_TEST_TRANSFORMERS", "path of a Python with torch, torchvision and transformers", "tests of weights from PyTorch in `worker`", "they are skipped"},
 		{"PARAGON_TEST_WHEELS", "folder of a wheel to install", "tests of Python", "they are skipped"},
 		{"PARAGON_TEST_MNIST", "path of the program `examples/mnist`", "tests of Python", "they are skipped"},
 		{"PARAGON_METADATA_URL", "address of a stand-in for a cloud's metadata service", "`launch --spot`", "169.254.169.254"},
