@@ -5,14 +5,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/paragon-train/paragon/checkpoint"
 	"github.com/paragon-train/paragon/data/text"
 	"github.com/paragon-train/paragon/examples/internal/program"
 	"github.com/paragon-train/paragon/internal/observe/exitreport"
 	"github.com/paragon-train/paragon/internal/testing/metricstest"
+	"github.com/paragon-train/paragon/nn"
 	"github.com/paragon-train/paragon/optim"
 	"github.com/paragon-train/paragon/worker"
 )
@@ -104,6 +107,34 @@ func TestSamplesFromACheckpoint(t *testing.T) {
 	}
 	if one, again, two := write("1"), write("1"), write("2"); one != again || one == two {
 		t.Error("the seed of the sample does not decide what is written")
+	}
+}
+
+// A run's checkpoints have what an export to Hugging Face's files needs, and such files are read.
+func TestGoesToHuggingFacesFilesAndBack(t *testing.T) {
+	for _, bias := range []string{"--no-bias=false", "--no-bias"} {
+		dir, folder := t.TempDir(), filepath.Join(t.TempDir(), "hf")
+		if err := gpt(t, "--epochs", "1", "--checkpoint-dir", dir, bias); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := checkpoint.ExportAs(t.Context(), dir, folder, checkpoint.ExportConfig{Format: "hf"}); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := worker.GPTConfig(t.Context(), folder)
+		if want := (nn.GPTConfig{Layers: 1, Heads: 2, Width: 16, Positions: 16, Vocabulary: 256, Activation: "none", Epsilon: 1e-5}); err != nil || !reflect.DeepEqual(cfg, want) {
+			t.Errorf("got %+v (%v), want %+v", cfg, err, want)
+		}
+		written := func(from string) string {
+			return metricstest.Text(t, func() {
+				if err := gpt(t, "--init-from", from, "--epochs", "0", "--sample", "30", "--temperature", "0", "--prompt", "to be", bias); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
+		own, theirs := written(dir), written(folder)
+		if at := strings.LastIndex(own, "to be"); at < 0 || !strings.HasSuffix(theirs, own[at:]) {
+			t.Errorf("%s: from Hugging Face's files the model writes\n%s\nwant as from the checkpoint\n%s", bias, theirs, own)
+		}
 	}
 }
 

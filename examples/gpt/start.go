@@ -29,7 +29,7 @@ type startSettings struct {
 
 func startFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "init-from", Usage: "start with the model in a file: a PyTorch state dict (.safetensors), or a checkpoint"},
+		&cli.StringFlag{Name: "init-from", Usage: "start with the model in a file: a PyTorch state dict (.safetensors), a checkpoint, or a folder of Hugging Face's"},
 		&cli.StringSliceFlag{Name: "init-skip", Usage: "with --init-from: names of the model that keep their first values, such as 'transformer.wpe.*'"},
 		&cli.StringSliceFlag{Name: "init-rename", Usage: "with --init-from: OLD=NEW gives the file's tensors the model's names, such as 'h.*=transformer.h.*'"},
 		&cli.BoolFlag{Name: "init-ignore-mismatched", Usage: "with --init-from: what has another shape in the file keeps its first values, such as positions of another --context"},

@@ -62,7 +62,11 @@ func train(ctx context.Context, s settings) (err error) {
 	}
 	defer trainer.Close()
 
-	epochs, err := worker.Fit(ctx, s.fit(trainer, feed, network, testSet))
+	fit := s.fit(trainer, feed, network, testSet)
+	if s.checkpoint.Dir != "" {
+		fit.Observers = append(fit.Observers, configWriter{ctx, s.checkpoint.Dir, s.model.gpt()})
+	}
+	epochs, err := worker.Fit(ctx, fit)
 	if err != nil {
 		return err
 	}
