@@ -104,7 +104,7 @@ func (a *attentions) bind(l *attention.Plan, in []*plan.Value) *bound {
 	lengths, documents, bias := l.Places()
 	if lengths >= 0 {
 		b.Lengths = make([]int, l.B)
-		b.reads = append(b.reads, a.integers(b.Lengths, in[lengths], func(i, n int) error {
+		b.reads = append(b.reads, a.mem.integers(b.Lengths, in[lengths], func(i, n int) error {
 			if n < 0 || n > l.S {
 				return fmt.Errorf("length %d of example %d, want 0 to %d", n, i, l.S)
 			}
@@ -113,30 +113,12 @@ func (a *attentions) bind(l *attention.Plan, in []*plan.Value) *bound {
 	}
 	if documents >= 0 {
 		b.Documents = make([]int, l.B*l.S)
-		b.reads = append(b.reads, a.integers(b.Documents, in[documents], func(int, int) error { return nil }))
+		b.reads = append(b.reads, a.mem.integers(b.Documents, in[documents], func(int, int) error { return nil }))
 	}
 	if bias >= 0 {
 		b.Bias = a.mem.floats(in[bias])
 	}
 	return b
-}
-
-// integers returns a function that reads a value of integers and checks each.
-func (a *attentions) integers(dst []int, v *plan.Value, check func(i, n int) error) func() error {
-	read, err := a.mem.indices(v)
-	if err != nil {
-		return func() error { return err }
-	}
-	return func() error {
-		at := read()
-		for i := range dst {
-			dst[i] = at(i)
-			if err := check(i, dst[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 }
 
 func (a *attentions) attention(o *plan.Op) (kernel, error) {
@@ -224,7 +206,7 @@ func (a *attentions) cached(o *plan.Op) (kernel, error) {
 		in := attention.Inputs{Q: headsOf(l, 0, arrays...), First: make([]int, l.B)}
 		in.K, in.V = headsOf(over, 1, nil, caches[0]), headsOf(over, 2, nil, nil, caches[1])
 		y, scratch := result(l, a.mem.floats(o.Out[0])), a.mem.scratch(o)
-		read := a.integers(in.First, o.In[n], func(b, first int) error { return attr.Cache.FirstPosition(b, first, l.T) })
+		read := a.mem.integers(in.First, o.In[n], func(b, first int) error { return attr.Cache.FirstPosition(b, first, l.T) })
 		return func() error {
 			if err := read(); err != nil {
 				return err

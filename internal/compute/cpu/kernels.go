@@ -26,6 +26,7 @@ func families(mem *memory, t threads, ex *examples, r *runningStates, cfg Config
 		(&convolutions{mem: mem, threads: t, newPlan: newConv, plans: make(map[conv.Shape]*conv.Plan)}).builders(),
 		(&products{mem: mem, threads: t, tile: tile, gemm: f32.NewGemm(t.pool)}).builders(),
 		(&attentions{mem: mem, threads: t, tile: tile, counts: &mem.shared.counts, stream: cfg.Stream, inference: ex.plan.Inference}).builders(),
+		(&recurrents{mem: mem, threads: t, tile: tile}).builders(),
 		(&rotaries{mem: mem, threads: t}).builders(),
 		(&norms{mem: mem, threads: t, examples: ex, running: r, inference: ex.plan.Inference}).builders(),
 		(&pooling{mem: mem, threads: t}).builders(),

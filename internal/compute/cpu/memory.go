@@ -170,3 +170,21 @@ func (m *memory) indices(v *plan.Value) (func() func(i int) int, error) {
 		return func(i int) int { return d[i] }
 	}, nil
 }
+
+// integers returns a function that reads a value of integers and checks each.
+func (m *memory) integers(dst []int, v *plan.Value, check func(i, n int) error) func() error {
+	read, err := m.indices(v)
+	if err != nil {
+		return func() error { return err }
+	}
+	return func() error {
+		at := read()
+		for i := range dst {
+			dst[i] = at(i)
+			if err := check(i, dst[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}

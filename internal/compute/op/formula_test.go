@@ -307,6 +307,8 @@ func TestEveryAttributeIsInTheHash(t *testing.T) {
 		&op.AvgPool2DGrad{Kernel: two, Stride: one, XShape: s1}, &op.AvgPool2DGrad{Kernel: two, Stride: one, ExcludePad: true, XShape: s1}, &op.AvgPool2DGrad{Kernel: two, Stride: one, XShape: s2},
 		&op.GlobalAvgPool2D{}, &op.GlobalAvgPool2DGrad{Height: 1, Width: 2}, &op.GlobalAvgPool2DGrad{Height: 2, Width: 1},
 		&op.Upsample2D{Scale: 1}, &op.Upsample2D{Scale: 2}, &op.Upsample2DGrad{Scale: 1}, &op.Upsample2DGrad{Scale: 2},
+		&op.Recurrent{}, &op.Recurrent{RecurrentForm: op.RecurrentForm{GRU: true}}, &op.Recurrent{RecurrentForm: op.RecurrentForm{Reverse: true}}, &op.Recurrent{RecurrentForm: op.RecurrentForm{H0: true}},
+		&op.Recurrent{RecurrentForm: op.RecurrentForm{C0: true}}, &op.Recurrent{RecurrentForm: op.RecurrentForm{Lengths: true}}, &op.RecurrentGrad{}, &op.RecurrentGrad{RecurrentForm: op.RecurrentForm{GRU: true}},
 		&op.Linear{}, &op.Linear{Bias: true}, &op.LinearGrad{}, &op.LinearGrad{Bias: true},
 		&op.Reshape{From: s1, To: s2}, &op.Reshape{From: s2, To: s1},
 		&op.Dropout{Name: "a", Rate: 0.5}, &op.Dropout{Name: "b", Rate: 0.5}, &op.Dropout{Name: "a", Rate: 0.25}, &op.Dropout{Name: "a", Rate: 0.5, Seed: 1}, &op.Dropout{Name: "a", Rate: 0.5, Backward: true},

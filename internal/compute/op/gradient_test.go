@@ -217,6 +217,10 @@ var graphs = []struct {
 	{"MSE", func(_ *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 		return must(op.Apply(&op.MSE{Dims: 2}, leaf("x", 4, 3), leaf("target", 4, 3)))
 	}},
+	{"LSTM", recurrentOf(op.RecurrentForm{})},
+	{"LSTM, reverse, first states and lengths", recurrentOf(op.RecurrentForm{Reverse: true, H0: true, C0: true, Lengths: true})},
+	{"GRU, first state", recurrentOf(op.RecurrentForm{GRU: true, H0: true})},
+	{"GRU, reverse, bias and lengths", recurrentOf(op.RecurrentForm{GRU: true, Reverse: true, Bias: true, Lengths: true})},
 	{"Attention, causal, grouped queries", attentionOf(op.AttentionForm{Heads: 4, KVHeads: 2, Causal: true}, 5, 5)},
 	{"Attention, causal, more keys than queries, alibi", attentionOf(op.AttentionForm{Heads: 2, KVHeads: 1, Causal: true, ALiBi: true}, 3, 6)},
 	{"Attention, lengths and bias of all heads", attentionOf(op.AttentionForm{Heads: 2, KVHeads: 2, Lengths: true, Bias: true}, 4, 5, 1, 1)},
@@ -241,6 +245,28 @@ func first(n *gorgonia.Node) *gorgonia.Node {
 
 // attentionOf is an attention of two examples, t queries and s keys, whose bias is of some examples
 // and heads.
+func recurrentOf(form op.RecurrentForm) func(*gorgonia.ExprGraph, func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+	return func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {
+		const b, t, h = 3, 4, 2
+		gates := form.Gates()
+		in := gorgonia.Nodes{leaf("z", b, t, gates*h), leaf("w", gates*h, h)}
+		if form.Bias {
+			in = append(in, leaf("bias", gates*h))
+		}
+		if form.H0 {
+			in = append(in, leaf("h0", b, h))
+		}
+		if form.C0 {
+			in = append(in, leaf("c0", b, h))
+		}
+		if form.Lengths {
+			// The last example has no step.
+			in = append(in, ints(g, "lengths", []int32{2, t, 0}, b))
+		}
+		return first(must(op.Apply(&op.Recurrent{RecurrentForm: form}, in...)))
+	}
+}
+
 func attentionOf(form op.AttentionForm, t, s int, bias ...int) func(*gorgonia.ExprGraph, func(string, ...int) *gorgonia.Node) *gorgonia.Node {
 	form.Scale = 0.6
 	return func(g *gorgonia.ExprGraph, leaf func(string, ...int) *gorgonia.Node) *gorgonia.Node {

@@ -191,6 +191,10 @@ func (l *lowering) lower() error {
 		}
 		l.last().Attr = o.Data(l.n.Shape())
 		return nil
+	case *op.Recurrent:
+		return l.recurrent(o)
+	case *op.RecurrentGrad:
+		return l.recurrentGrad(o)
 	case *op.ClassToken:
 		return l.emit(ClassToken, RowMajor, nil)
 	case *op.ClassTokenGrad:
@@ -302,6 +306,10 @@ func (l *lowering) check(i int, v *Value) error {
 		isIndex = o.Integers(i)
 	case *op.AttentionGrad:
 		isIndex = o.Forward.Integers(i)
+	case *op.Recurrent:
+		isIndex = o.Integers(i)
+	case *op.RecurrentGrad:
+		isIndex = o.Integers(i)
 	}
 	if v.Dtype == tensor.Float32 {
 		return nil

@@ -123,6 +123,16 @@ const (
 	Broadcast // a, b → y
 	SumTo     // x → y
 
+	// Recurrent is z, w, [b], [h0], [c0], [lengths] → [s], [gates], [kept], [before], [y], [h], [c].
+	// Which arguments there are says Attr. There is either s or what it is made of: y (B,T,H), and h
+	// and c, (B,1,H) each.
+	Recurrent
+
+	// RecurrentGrad is the arguments of Recurrent, gates, kept, before, [ds], [dy], [dh], [dc] → the
+	// gradients of z, w and, as far as they are there, b, h0 and c0, each of which may be nil. What
+	// there is of ds, dy, dh and dc is all; the others are 0.
+	RecurrentGrad
+
 	numKinds
 )
 
@@ -188,6 +198,8 @@ var kindNames = [numKinds]string{
 	Permute:                "Permute",
 	Broadcast:              "Broadcast",
 	SumTo:                  "SumTo",
+	Recurrent:              "Recurrent",
+	RecurrentGrad:          "RecurrentGrad",
 }
 
 func (k Kind) String() string {
@@ -284,10 +296,15 @@ func (o *Op) mayWriteOver(k int) []int {
 			return []int{0}
 		}
 		return nil
+	case o.Kind == Recurrent && k == 1:
+		// A step's z is read before its gates are written.
+		return []int{0}
 	case k != 0:
 		return nil
 	}
 	switch o.Kind {
+	case RecurrentGrad:
+		return []int{o.Attr.(*op.RecurrentGrad).Arguments()}
 	case Add, Broadcast:
 		return []int{0, 1}
 	case ReLU, BiasAdd, Dropout, Softmax, Activation, Rotary, Positions:

@@ -159,6 +159,9 @@ func keepsRows(n *gorgonia.Node, i int, multiple func(n *gorgonia.Node) bool) bo
 		return i == 1
 	case *op.Reshape:
 		return multiple(n)
+	case *op.Recurrent:
+		bias, _, _, _ := o.Places()
+		return i != 1 && i != bias
 	case *op.Attention:
 		// A bias may be that of all examples.
 		_, _, bias := o.Places()

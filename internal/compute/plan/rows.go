@@ -144,6 +144,7 @@ func (p *Plan) fuseRows() {
 		return first.addRest(second)
 	})
 	p.fuseSums()
+	p.fuseRecurrent()
 }
 
 // fuseJoins replaces op j, the sum of two Joins that nothing else reads, by one.
