@@ -31,7 +31,7 @@ type clipStep struct {
 	op      *op
 	// asked are the shards that the op asks, of all.
 	asked []int
-	// decision is what the rounds are to be decided by, once found.
+	// norm and factor are what the rounds are decided by, once found.
 	norm, factor float64
 }
 
@@ -127,10 +127,9 @@ func (s *clipStep) find(verb string, optimizer *optim.Config) (known bool, err e
 	for i := range s.answers {
 		a := &s.answers[i]
 		if a.Decided {
-			s.norm, s.factor = a.Norm, a.Factor
-			return true, nil
+			s.norm, s.factor, known = a.Norm, a.Factor, true
 		}
-		if a.Closed {
+		if a.Closed || a.Decided {
 			continue
 		}
 		closed = false
@@ -140,8 +139,8 @@ func (s *clipStep) find(verb string, optimizer *optim.Config) (known bool, err e
 		}
 		sum.Merge(&squares)
 	}
-	if closed {
-		return false, nil
+	if closed || known {
+		return known, nil
 	}
 	s.norm = math.Sqrt(sum.Total())
 	s.factor = optimizer.ClipFactor(s.norm)
@@ -179,7 +178,9 @@ func (s *clipStep) compare(verb string) error {
 
 // done counts the rounds as clipped.
 func (s *clipStep) done() {
+	at := 0
 	for _, k := range s.keys {
-		k.pushes.clippedRound()
+		k.pushes.clipped(s.heads[at].Round)
+		at += len(k.shards)
 	}
 }

@@ -85,16 +85,17 @@ func (p *keyPushes) set(round uint64) {
 	}
 }
 
-// clipRound returns the round that is to be clipped next.
+// clipRound returns the round that is to be clipped next: that of the newest push that has ended, or
+// the one after those that were clipped, whose push may still be under way.
 func (p *keyPushes) clipRound() uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.clip
+	return max(p.clip, max(p.round, 1)-1)
 }
 
-// clippedRound records that it was clipped.
-func (p *keyPushes) clippedRound() {
+// clipped records that a round was clipped.
+func (p *keyPushes) clipped(round uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.clip++
+	p.clip = max(p.clip, round+1)
 }

@@ -1,7 +1,7 @@
 // Command kv measures the store's data path: whole jobs of a scheduler, servers and workers, each a
 // process of its own on this machine, that push and pull and do nothing else.
 //
-//	go run ./bench/kv                                         all works but norms/..., each job three times, in turns
+//	go run ./bench/kv                                         all works but norms/... and clip/..., each job three times, in turns
 //	go run ./bench/kv -work 'resnet18,array/*' -floor         held against programs that do nothing but move the bytes
 //	go run ./bench/kv -work resnet18 -jobs 1x1,2x2 -count 10 | benchstat -col /transport -
 //	go run ./bench/kv -work resnet18 -jobs 2x2 -backups       with backups of all shards and without, in turns
@@ -22,6 +22,7 @@
 //	            large: of ten million rows; open: they are named by 64-bit IDs and made on first use
 //	norms/...   resnet18's arrays with an optimizer: samples of 32 rounds whose gradients' norms the servers measure and plain ones take
 //	            turns, and the ratio of their medians is printed; micro: each gradient is of two micro-batches
+//	clip/...    resnet18's arrays with SGD: global with gradients clipped by their norm over all keys, none without
 //
 // A transport is how the processes of a job reach each other:
 //

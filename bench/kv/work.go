@@ -26,6 +26,8 @@ type work struct {
 	many  bool
 	table *table
 	norms *norms
+	// update is the optimizer that the job has. nil: that of table or norms, or none.
+	update *optim.Config
 }
 
 // works are those of -work. A pattern such as array/* chooses all with the same first word.
@@ -51,6 +53,8 @@ var works = []work{
 	{name: "norms/sgd", keys: resnet18(), samples: 10, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd"}},
 	{name: "norms/sgd-micro", keys: resnet18(), samples: 10, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "sgd", micro: 2}},
 	{name: "norms/adam", keys: resnet18(), samples: 10, passes: normRounds, pull: true, whole: true, norms: &norms{optimizer: "adam"}},
+	{name: "clip/none", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true, update: &optim.Config{Name: "sgd", LearningRate: 1e-9}},
+	{name: "clip/global", keys: resnet18(), samples: 40, passes: 1, pull: true, whole: true, update: &optim.Config{Name: "sgd", LearningRate: 1e-9, ClipGlobalNorm: 1}},
 }
 
 // A norms is what a work of rounds whose gradients' norms are measured compares: samples of such
@@ -74,13 +78,17 @@ func (n *norms) pusher(kv kvstore.Store, measured bool) kvstore.Pusher {
 	return kv.Step(step)
 }
 
-// optimizer returns the name of the optimizer that the work's job has, or none.
+// optimizer names the optimizer that the work's job has, or none.
 func (w *work) optimizer() string {
 	switch {
 	case w.table != nil:
 		return w.table.optimizer
 	case w.norms != nil:
 		return w.norms.optimizer
+	case w.update != nil && w.update.ClipGlobalNorm > 0:
+		return w.update.Name + ", clipped"
+	case w.update != nil:
+		return w.update.Name
 	}
 	return ""
 }
@@ -190,6 +198,14 @@ func newPlayer(ctx context.Context, kv kvstore.Store, w work) (*player, error) {
 			return nil, err
 		}
 	}
+	if w.update != nil {
+		if err := kv.SetOptimizer(ctx, *w.update); err != nil {
+			return nil, err
+		}
+		if w.update.ClipGlobalNorm > 0 {
+			p.playClipping(ctx)
+		}
+	}
 	if w.table != nil {
 		if err := p.playTable(ctx); err != nil {
 			p.close()
@@ -237,6 +253,25 @@ func (p *player) playKey(ctx context.Context, e kvstore.Entry, first bool) {
 			}
 			if first {
 				p.first = time.Since(p.begun)
+			}
+			p.done.Done()
+		}
+	})
+}
+
+// playClipping starts a goroutine that clips each pass by its norm over all keys.
+func (p *player) playClipping(ctx context.Context) {
+	var keys []string
+	for i := range p.keys {
+		keys = append(keys, fmt.Sprintf("%s/%d", p.name, i))
+	}
+	start := make(chan struct{}, 1)
+	p.start = append(p.start, start)
+	p.ended.Go(func() {
+		for range start {
+			for range p.passes {
+				_, err := p.kv.ClipGlobalNorm(ctx, keys...)
+				p.note(err)
 			}
 			p.done.Done()
 		}

@@ -159,7 +159,7 @@ func TestTrainsWithOtherFlags(t *testing.T) {
 		t.Skip("makes three more whole ResNet18: runs with PARAGON_TEST_SLOW=1 (make slowtest)")
 	}
 	for _, flags := range [][]string{
-		{"--devices", "cpu:0,cpu:1", "--optimizer", "sgd", "--momentum", "0.9", "--batch", "4"},
+		{"--devices", "cpu:0,cpu:1", "--optimizer", "sgd", "--momentum", "0.9", "--batch", "4", "--clip", "1"},
 		{"--kvstore", "local", "--update-on-worker", "--dtype", "bf16"},
 		{"--kvstore", "dist_async", "--staleness", "1"},
 		{"--local-steps", "2"},

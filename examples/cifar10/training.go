@@ -36,6 +36,9 @@ type trainingSettings struct {
 	learningRate, warmEpochs float64
 	momentum, weightDecay    float64
 
+	// clip bounds the norm of the gradients of all parameters together; 0: no bound.
+	clip float64
+
 	// decayWeightsOnly spares biases and batch normalisations the weight decay.
 	decayWeightsOnly bool
 
@@ -62,6 +65,7 @@ func trainingFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "lr", Value: 0.001, Usage: "learning rate"},
 		&cli.Float64Flag{Name: "momentum", Usage: "momentum of sgd, nag, rmsprop and lars"},
 		&cli.Float64Flag{Name: "weight-decay", Usage: "weight decay"},
+		&cli.Float64Flag{Name: "clip", Usage: "largest norm of the gradients of all parameters together, such as 1; updates then wait for the last gradient (0: no bound)"},
 		&cli.BoolFlag{Name: "decay-weights-only", Usage: "no weight decay of biases and of batch normalisations"},
 		&cli.Float64Flag{Name: "label-smoothing", Usage: "share of each label that is spread over all classes, such as 0.1; in training only"},
 		&cli.Float64SliceFlag{Name: "class-weights", Usage: "weight of each of the 10 classes in the loss, separated by commas, such as 1,1,1,2,1,1,1,1,1,1; in training only, on CPUs"},
@@ -85,6 +89,7 @@ func trainingFrom(c *cli.Context) trainingSettings {
 		warmEpochs:       c.Float64("warmup-epochs"),
 		momentum:         c.Float64("momentum"),
 		weightDecay:      c.Float64("weight-decay"),
+		clip:             c.Float64("clip"),
 		decayWeightsOnly: c.Bool("decay-weights-only"),
 		smoothing:        c.Float64("label-smoothing"),
 		classWeights:     c.Float64Slice("class-weights"),
@@ -118,7 +123,7 @@ func (s *trainingSettings) validate() error {
 
 // update is the update rule that the flags ask for.
 func (s *trainingSettings) update(stepsPerEpoch int) (optim.Config, error) {
-	cfg := optim.Config{Name: s.optimizer, LearningRate: s.learningRate, Momentum: s.momentum, WeightDecay: s.weightDecay}
+	cfg := optim.Config{Name: s.optimizer, LearningRate: s.learningRate, Momentum: s.momentum, WeightDecay: s.weightDecay, ClipGlobalNorm: s.clip}
 	steps, warmup := uint64(s.epochs*stepsPerEpoch), uint64(s.warmEpochs*float64(stepsPerEpoch))
 	switch s.schedule {
 	case "constant":
