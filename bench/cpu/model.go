@@ -39,6 +39,9 @@ var models = map[string]model{
 	// This is the tutorial's model.
 	"resnet18-imagenet": {[]int{3, 32, 32}, resnet(nn.ImageNet)},
 	"resnet18-cifar":    {[]int{3, 32, 32}, resnet(nn.CIFAR)},
+	"mobilenetv2": {[]int{3, 32, 32}, func(x *gorgonia.Node) *gorgonia.Node {
+		return nn.MobileNetV2(x, nn.MobileNetV2Config{Classes: classes, Stem: nn.CIFAR, Dropout: 0.2})
+	}},
 	"mlp": {[]int{784}, func(x *gorgonia.Node) *gorgonia.Node {
 		return nn.MLP(x, nn.MLPConfig{Hidden: []int{512, 512}, Classes: classes})
 	}},

@@ -41,6 +41,9 @@ func rows() (all []row) {
 			}
 		}
 	}
+	for _, dtype := range []string{"float32", "bf16"} {
+		all = append(all, row{model: "mobilenetv2", batch: 64, threads: 2, dtype: dtype, processes: 1})
+	}
 	for _, s := range []row{{model: "resnet18-imagenet", batch: 64}, {model: "resnet18-imagenet", batch: 128}, {model: "resnet18-cifar", batch: 64}} {
 		s.threads, s.dtype, s.processes = 1, "float32", 2
 		all = append(all, s)
