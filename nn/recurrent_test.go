@@ -413,6 +413,9 @@ func TestLSTMClassifierLearns(t *testing.T) {
 			mean += p.Loss() / 20
 		}
 	}
+	if n := testing.AllocsPerRun(3, func() { step(t, p, nil) }); n != 0 {
+		t.Errorf("a step allocates %g times", n)
+	}
 	if !(mean < 0.1) {
 		t.Errorf("the loss is %g at the end, and %g by chance; want below 0.1", mean, math.Log(vocabulary))
 	}
