@@ -138,6 +138,39 @@ func TestGoesToHuggingFacesFilesAndBack(t *testing.T) {
 	}
 }
 
+// What the config.json of --init-from says counts, and flags that say otherwise are refused.
+func TestStartsAsTheConfigSays(t *testing.T) {
+	dir := t.TempDir()
+	cfg := nn.GPTConfig{Layers: 2, Heads: 1, Width: 8, Positions: 16, Vocabulary: 300, Activation: "tanh"}
+	if err := worker.WriteGPTConfig(t.Context(), dir, cfg); err != nil {
+		t.Fatal(err)
+	}
+	start := func(m modelSettings, mismatched bool) (nn.GPTConfig, error) {
+		s := settings{model: m, start: startSettings{file: dir}}
+		s.start.importing.IgnoreMismatched = mismatched
+		err := s.startAs(t.Context())
+		return s.model.gpt(), err
+	}
+	flags := modelSettings{layers: 4, heads: 4, width: 128, context: 16, vocabulary: 256, dropout: 0.5}
+	want := cfg
+	want.Dropout, want.Epsilon = 0.5, 1e-5
+	if got, err := start(flags, false); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v (%v), want %+v", got, err, want)
+	}
+	if got, err := start(flags, true); err != nil || got.Width != 128 || got.Activation != "none" {
+		t.Errorf("with --init-ignore-mismatched: got %+v (%v), want what the flags say", got, err)
+	}
+	for want, m := range map[string]modelSettings{
+		"--width is 128, and the model of --init-from has 8":   {given: []string{"layers", "width"}, layers: 2, width: 128, context: 16},
+		"--context is 17, want at most the 16 positions":       {context: 17},
+		"--tokenizer has 301 tokens, and the model of --init-": {context: 16, vocabulary: 301},
+	} {
+		if _, err := start(m, false); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got error %v, want %q", err, want)
+		}
+	}
+}
+
 func TestTrainsWithOtherFlags(t *testing.T) {
 	for _, flags := range [][]string{
 		{"--devices", "cpu:0,cpu:1", "--accumulation", "1", "--no-bias"},

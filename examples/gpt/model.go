@@ -20,8 +20,14 @@ type modelSettings struct {
 	// layers, heads and width are those of the GPT, context its positions.
 	layers, heads, width, context int
 
+	// given are the flags of sizes that were given.
+	given []string
+
 	// vocabulary is the tokenizer's.
 	vocabulary int
+
+	// started is what the config.json of --init-from says of the model; nil: the flags say it.
+	started *nn.GPTConfig
 
 	dropout float64
 
@@ -66,7 +72,14 @@ func modelFlags() []cli.Flag {
 }
 
 func modelFrom(c *cli.Context) modelSettings {
+	var given []string
+	for _, name := range []string{"layers", "heads", "width"} {
+		if c.IsSet(name) {
+			given = append(given, name)
+		}
+	}
 	return modelSettings{
+		given:   given,
 		layers:  c.Int("layers"),
 		heads:   c.Int("heads"),
 		width:   c.Int("width"),
@@ -129,8 +142,14 @@ func (s *modelSettings) resolve() (err error) {
 	return nil
 }
 
-// gpt is the network. GELU is the exact one, as in models that nanoGPT trains from scratch.
+// gpt is the network. GELU is the exact one, as in models that nanoGPT trains from scratch, unless
+// the config.json of --init-from says otherwise.
 func (s *modelSettings) gpt() nn.GPTConfig {
+	if s.started != nil {
+		cfg := *s.started
+		cfg.Dropout, cfg.NoBias = s.dropout, s.noBias
+		return cfg
+	}
 	return nn.GPTConfig{
 		Layers: s.layers, Heads: s.heads, Width: s.width, Positions: s.context, Vocabulary: s.vocabulary,
 		Dropout: s.dropout, NoBias: s.noBias, Activation: "none",

@@ -22,6 +22,9 @@ func train(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	s.model.vocabulary = tokenizer.Size()
+	if err := s.startAs(ctx); err != nil {
+		return err
+	}
 	if s.training.epochs == 0 {
 		return s.sampleAlone(ctx, tokenizer)
 	}
