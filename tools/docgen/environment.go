@@ -107,6 +107,7 @@ var variables = map[string][]environmentVariable{
 		{"CPATH", "folders with header files of these libraries, against which the calls are held", "tests", "those of the system"},
 	},
 	"standard": {
+		{"GOROOT", "where Go is installed: its standard library's source is the text to train on without `--text`", "examples/gpt", "what `go env GOROOT` says"},
 		{"HOME", "`~/.paragon` holds the records of jobs where there is no `XDG_RUNTIME_DIR`, `~/.cache/paragon` copies of `launch` on hosts and choices of GPU kernels", "`launch`, workers", "an error where it is needed"},
 		{"XDG_RUNTIME_DIR", "the records of jobs are in its folder paragon/jobs", launchItself, "`~/.paragon/jobs`"},
 		{"NO_COLOR", "no colours in the terminal", "`launch`, `launch top`", "colours"},
