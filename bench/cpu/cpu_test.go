@@ -66,6 +66,14 @@ func TestServesTurns(t *testing.T) {
 	}
 }
 
+// Attention has parameters and no update.
+func TestServesAttention(t *testing.T) {
+	out, err := cpu(t, "run 0\n", "serve", "--model", "attention", "--batch", "1", "--threads", "1")
+	if err != nil || !regexp.MustCompile(`^ready\n1 [0-9.e-]+ [0-9.e-]+\n$`).MatchString(out) {
+		t.Errorf("got %q and error %v, want ready and one step", out, err)
+	}
+}
+
 func TestTrainsAsAWorker(t *testing.T) {
 	out, err := cpu(t, "", "train", "--model", "mlp", "--batch", "2", "--threads", "1", "--steps", "2")
 	if err != nil || !strings.Contains(out, "spell 2 ") {
@@ -81,6 +89,8 @@ func TestRefusesByName(t *testing.T) {
 		{[]string{"--model", "x"}, `--model is "x"`},
 		{[]string{"--dtype", "float8"}, `--dtype is "float8"`},
 		{[]string{"--batch", "0"}, "--batch is 0"},
+		{[]string{"--model", "gpt2-124m-token", "--batch", "2"}, "--batch is 2"},
+		{[]string{"--model", "gpt2-124m-read", "--batch", "1", "--dtype", "bf16"}, "--dtype bf16"},
 	} {
 		if _, err := cpu(t, "", append([]string{"serve"}, test.flags...)...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: got error %v, want one with %s", test.flags, err, test.want)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"time"
 
@@ -26,12 +27,31 @@ func serveCommand() *cli.Command {
 	}
 }
 
+// A stepper is what is served: a training, or another work that is cut into steps.
+type stepper interface {
+	Step(ctx context.Context) error
+	Close() error
+
+	// plan is the bytes that the work is planned to take.
+	plan() int64
+}
+
+func newStepper(w work) (stepper, error) {
+	switch w.model {
+	case sampleName:
+		return newSampling(w)
+	case readName:
+		return newReading(w)
+	}
+	return newTraining(w)
+}
+
 // serve answers the lines of bench/peers: run SECONDS with the steps of a spell and their times,
 // memory with what the plan says, what the process took more, and its peak. Two steps warm up.
 func serve(c *cli.Context) error {
 	resetPeak()
 	before, _ := resident()
-	t, err := newTraining(workOf(c))
+	t, err := newStepper(workOf(c))
 	if err != nil {
 		return err
 	}
@@ -53,7 +73,7 @@ func serve(c *cli.Context) error {
 			fmt.Fprintln(c.App.Writer, s.steps, s.wall.Seconds(), s.cpu.Seconds())
 		case lines.Text() == "memory":
 			_, peak := resident()
-			fmt.Fprintln(c.App.Writer, t.program.Memory().Total(), peak-before, peak)
+			fmt.Fprintln(c.App.Writer, t.plan(), peak-before, peak)
 		default:
 			return fmt.Errorf("serve: got %q, want run SECONDS or memory", lines.Text())
 		}

@@ -38,7 +38,7 @@ func train(c *cli.Context) (err error) {
 		return err
 	}
 	defer p.Close()
-	t, err := worker.NewTrainer(ctx, worker.Config{Store: store, Programs: []*nn.Program{p}, Optimizer: sgd})
+	t, err := worker.NewTrainer(ctx, worker.Config{Store: store, Programs: []*nn.Program{p}, Optimizer: models[w.model].rule})
 	if err != nil {
 		return err
 	}

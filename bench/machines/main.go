@@ -251,12 +251,20 @@ func cellOf(fields []string) (string, error) {
 	}
 	cell := fmt.Sprintf("**%.2f** (%.2f to %.2f)", value["x"], value["x-min"], value["x-max"])
 	if ours, ok := value["ours-images/s"]; ok {
-		cell += fmt.Sprintf("; %.0f and %.0f a second", ours, value["peer-images/s"])
+		cell += fmt.Sprintf("; %s and %s a second", figure(ours), figure(value["peer-images/s"]))
 	}
 	if ours, ok := value["ours-ns/op"]; ok {
 		cell += fmt.Sprintf("; %s and %s", duration(ours), duration(value["peer-ns/op"]))
 	}
 	return cell, nil
+}
+
+// figure writes a rate with at least three digits.
+func figure(x float64) string {
+	if x < 100 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return fmt.Sprintf("%.0f", x)
 }
 
 // duration writes nanoseconds with three digits.

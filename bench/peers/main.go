@@ -14,6 +14,10 @@
 // With --compile a third process takes its turns, PyTorch under torch.compile. The better of the
 // two is the peer.
 //
+// Rows with peer=llm.c are against the CPU program of github.com/karpathy/llm.c, and those with
+// peer=read against a read of a model's parameters by all threads, the least that a token takes.
+// "Images" are examples of any kind: sequences, or tokens. Attention has both passes and no update.
+//
 // Memory is what the process grew by from before it made the model to its peak, of a process apart
 // with its allocator as it comes and one layout. Scaling rows compare two processes of one thread
 // with one, for each program with itself.
@@ -67,10 +71,11 @@ func newApp(busy func() float64) *cli.App {
 			&cli.StringFlag{Name: "launch", Value: "bin/launch"},
 			&cli.StringFlag{Name: "python", Value: "python3", Usage: "a Python that has torch"},
 			&cli.StringFlag{Name: "script", Value: "bench/peers/pytorch.py"},
+			&cli.StringFlag{Name: "llmc", Value: "bin/bench/llmc", Usage: "bench/peers/llmc/serve.c, built with a checkout of llm.c"},
 			&cli.BoolFlag{Name: "compile", Usage: "measure torch.compile beside eager PyTorch; the better one is the peer"},
 			&cli.BoolFlag{Name: "memory", Value: true, Usage: "measure memory, too"},
 			&cli.BoolFlag{Name: "blas-openmp", Usage: "PyTorch's BLAS computes on OpenMP's threads"},
-			&cli.StringFlag{Name: "rows", Value: "threads=2|processes=2", Usage: "only rows that this regular expression matches (.: all)"},
+			&cli.StringFlag{Name: "rows", Value: `^model=(resnet.*|mobilenetv2|mlp|lenet)/.*(threads|processes)=2`, Usage: "only rows that this regular expression matches (.: all)"},
 			&cli.StringFlag{Name: "dtypes", Value: "float32|bf16", Usage: "regular expression of the number types measured"},
 			&cli.IntFlag{Name: "processes", Value: 2, Usage: "pairs of processes of a row, at most"},
 			&cli.IntFlag{Name: "turns", Value: 4, Usage: "quiet spells of each process, at most"},
@@ -88,7 +93,7 @@ func newApp(busy func() float64) *cli.App {
 
 // A bench is one run of this program.
 type bench struct {
-	ours, launch, python, script string
+	ours, launch, python, script, llmc string
 
 	// oneBlasPool says that BLAS has no threads of its own.
 	oneBlasPool bool
@@ -117,7 +122,7 @@ func run(c *cli.Context, busy func() float64) error {
 	here := machine.Here()
 	var saved bytes.Buffer
 	b := &bench{
-		busy: busy, ours: c.String("ours"), launch: c.String("launch"), python: c.String("python"), script: c.String("script"), oneBlasPool: c.Bool("blas-openmp"), compile: c.Bool("compile"), memory: c.Bool("memory"),
+		busy: busy, ours: c.String("ours"), launch: c.String("launch"), python: c.String("python"), script: c.String("script"), llmc: c.String("llmc"), oneBlasPool: c.Bool("blas-openmp"), compile: c.Bool("compile"), memory: c.Bool("memory"),
 		processes: c.Int("processes"), turns: c.Int("turns"), seconds: c.Float64("seconds"), limit: c.Duration("start-limit"), budget: c.Duration("budget"),
 		out: io.MultiWriter(c.App.Writer, &saved),
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -26,6 +27,14 @@ func median(x []float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	n := len(x)
 	return (x[(n-1)/2] + x[n/2]) / 2
+}
+
+// figure writes a rate with at least three digits.
+func figure(x float64) string {
+	if x < 100 {
+		return fmt.Sprintf("%.3g", x)
+	}
+	return fmt.Sprintf("%.0f", x)
 }
 
 // ratio is that of the medians.

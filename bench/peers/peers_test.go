@@ -53,7 +53,7 @@ func TestTakesTurnsAndPrintsRatios(t *testing.T) {
 
 	// There may be any number of spells: a busy machine makes more.
 	for _, want := range []string{
-		`BenchmarkStep/model=resnet18-imagenet/batch=64/threads=2/dtype=float32/program=paragon \t\d+\t500000000 ns/op\t128.0 images/s\t128.0 images/s-min\t128.0 images/s-max\t128.0 images/cpu-s\t30.0 MB\n`,
+		`BenchmarkStep/model=resnet18-imagenet/batch=64/threads=2/dtype=float32/program=paragon \t\d+\t500000000 ns/op\t128.00 images/s\t128.00 images/s-min\t128.00 images/s-max\t128.00 images/cpu-s\t30.0 MB\n`,
 		`BenchmarkRatio/model=resnet18-imagenet/batch=64/threads=2/dtype=float32 \t\d+\t2.00 x\t2.00 x-min\t2.00 x-median\t2.00 x-max\t2.00 cpu-x\t0.60 memory-x\t7.0 plan-MB\t`,
 
 		// The ratio is 2·64·10/6 over 64/0.5.
@@ -165,6 +165,32 @@ func TestThePeerIsTheBetterOfEagerAndCompiled(t *testing.T) {
 			if !regexp.MustCompile(want).MatchString(out.String()) {
 				t.Errorf("%s: got no %s in\n%s", test.name, want, &out)
 			}
+		}
+	}
+}
+
+// Rows against llm.c and against a read of the parameters start those, and no PyTorch.
+func TestRowsAgainstOtherPrograms(t *testing.T) {
+	ours := program(t, "if [ $3 = gpt2-124m-read ]; then\n"+serving("0.25", "1")+"else\n"+serving("0.5", "1")+"fi\n")
+	var out bytes.Buffer
+	app := newApp(idle)
+	app.Writer = &out
+	table := filepath.Join(t.TempDir(), "table.md")
+	if err := app.RunContext(t.Context(), []string{"peers", "--ours", ours, "--python", program(t, "exit 1\n"), "--llmc", program(t, serving("2", "1")), "--rows", "peer=",
+		"--compile", "--processes", "1", "--turns", "1", "--seconds", "0", "--table", table}); err != nil {
+		t.Fatal(err)
+	}
+	written, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, test := range map[string]struct{ text, want string }{
+		"llm.c": {out.String(), `BenchmarkRatio/model=gpt2-124m/batch=4/threads=2/dtype=float32/peer=llm.c \t\d+\t4.00 x\t.*\t8 ours-images/s\t2 peer-images/s`},
+		"read":  {out.String(), `BenchmarkRatio/model=gpt2-124m-token/batch=1/threads=2/dtype=float32/peer=read \t\d+\t0.50 x\t`},
+		"table": {string(written), `\| gpt2-124m \| 4 \| 2 \| float32 \| 8 / 8 / 8 \| llm.c 2 / 2 / 2 \| 4.00 `},
+	} {
+		if !regexp.MustCompile(test.want).MatchString(test.text) {
+			t.Errorf("%s: got no %s in\n%s", where, test.want, test.text)
 		}
 	}
 }

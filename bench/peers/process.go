@@ -21,7 +21,7 @@ func (e peerError) Unwrap() error { return e.error }
 
 // blame tells a peer's failure from one of ours.
 func (b *bench) blame(err error, args []string) error {
-	if err != nil && args[0] == b.python {
+	if err != nil && (args[0] == b.python || args[0] == b.llmc) {
 		return peerError{err}
 	}
 	return err

@@ -1,10 +1,10 @@
-"""Trains the models of bench/cpu with PyTorch, in turns with it: forward, loss, backward and SGD with momentum on random data.
+"""Trains the models of bench/cpu with PyTorch, in turns with it: forward, loss, backward and an update (SGD with momentum, or fused AdamW) on random data.
 
     pytorch.py serve MODEL BATCH THREADS DTYPE [compile]   speaks the protocol of "cpu serve" on standard input and output
     pytorch.py train MODEL BATCH PROCESSES STEPS           DistributedDataParallel over gloo, one thread a process
 
-PyTorch takes the faster of its two memory layouts, measured before it says "ready". With "compile" torch.compile makes the
-forward and backward passes and the optimizer's step; without it they are eager.
+Of images PyTorch takes the faster of its two memory layouts, measured before it says "ready". With "compile" torch.compile makes the
+forward and backward passes and SGD's step; without it they are eager. AdamW's is one kernel over all parameters in both.
 """
 
 import os
@@ -18,6 +18,8 @@ import torch.distributed
 import torch.multiprocessing
 import torch.nn as nn
 import torch.nn.functional as F
+
+import models
 
 
 def conv(i, o, kernel, stride):
@@ -74,38 +76,77 @@ def mobilenetv2():
     return net
 
 
+class Model:
+    """A network for random inputs of a shape: numbers, or integers below tokens. Labels are below classes, one for each row of logits."""
+
+    def __init__(self, make, shape, classes=10, tokens=0, rule="sgd"):
+        self.make, self.shape, self.classes, self.tokens, self.rule = make, shape, classes, tokens, rule
+
+    def inputs(self, batch):
+        if self.tokens:
+            return torch.randint(0, self.tokens, (batch, *self.shape))
+        return torch.randn(batch, *self.shape)
+
+    def optimizer(self, parameters):
+        if self.rule == "sgd":
+            return torch.optim.SGD(parameters, lr=0.01, momentum=0.9)
+        return torch.optim.AdamW(parameters, lr=1e-4, weight_decay=0.1, fused=True)
+
+
 MODELS = {
-    "resnet18-imagenet": ((3, 32, 32), lambda: resnet18("imagenet")),
-    "resnet18-cifar": ((3, 32, 32), lambda: resnet18("cifar")),
-    "mobilenetv2": ((3, 32, 32), mobilenetv2),
-    "mlp": ((784,), mlp),
-    "lenet": ((1, 28, 28), lenet),
+    "resnet18-imagenet": Model(lambda: resnet18("imagenet"), (3, 32, 32)),
+    "resnet18-cifar": Model(lambda: resnet18("cifar"), (3, 32, 32)),
+    "mlp": Model(mlp, (784,)),
+    "lenet": Model(lenet, (1, 28, 28)),
+    "mobilenetv2": Model(mobilenetv2, (3, 32, 32)),
+    "vit-ti4": Model(lambda: models.ViT(12, 3, 192, 4, 32, 10), (3, 32, 32), rule="adamw"),
+    "lstm": Model(lambda: models.LSTMClassifier(256, 256, 10), (128, 256), rule="adamw"),
+    "gpt-10m": Model(lambda: models.GPT(6, 6, 384, 256, 256, "none"), (256,), classes=256, tokens=256, rule="adamw"),
+    "gpt2-124m": Model(lambda: models.GPT(12, 12, 768, 1024, 50257, "tanh"), (64,), classes=50257, tokens=50257, rule="adamw"),
 }
 
 
 class Training:
     def __init__(self, model, batch, dtype, layout=torch.contiguous_format, wrap=lambda m: m, compiled=False):
-        shape, make = MODELS[model]
+        m = MODELS[model]
         torch.manual_seed(1)
-        net, x = make(), torch.randn(batch, *shape)
+        net, x = m.make(), m.inputs(batch)
         if x.dim() == 4:
             net, x = net.to(memory_format=layout), x.to(memory_format=layout)
-        self.net, self.x, self.labels = wrap(net), x, torch.randint(0, 10, (batch,))
-        self.optimizer = torch.optim.SGD(self.net.parameters(), lr=0.01, momentum=0.9)
+        self.net, self.x = wrap(net), x
+        self.labels = torch.randint(0, m.classes, tuple(x.shape) if m.tokens else (batch,))
+        self.optimizer = m.optimizer(self.net.parameters())
         self.bf16 = dtype == "bf16"
         self.update = self.optimizer.step
         if compiled:
-            self.loss, self.update = torch.compile(self.loss), torch.compile(self.update)
+            self.loss = torch.compile(self.loss)
+            if m.rule == "sgd":
+                self.update = torch.compile(self.update)
 
     def loss(self):
         with torch.autocast("cpu", dtype=torch.bfloat16, enabled=self.bf16):
-            return F.cross_entropy(self.net(self.x), self.labels)
+            return F.cross_entropy(self.net(self.x).flatten(0, -2), self.labels.flatten())
 
     def step(self):
         loss = self.loss()
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
         self.update()
+
+
+class Passes:
+    """Attention's forward and backward passes; there is no update."""
+
+    def __init__(self, model, batch, dtype, compiled=False):
+        torch.manual_seed(1)
+        number = torch.bfloat16 if dtype == "bf16" else torch.float32
+        self.net = models.Attention(batch, 6, 1024, 64, model == "attention", number)
+        self.forward = torch.compile(self.net) if compiled else self.net
+        self.gradient = torch.randn(batch, 6, 1024, 64, dtype=number)
+
+    def step(self):
+        self.net.zero_grad(set_to_none=True)
+        self.forward().backward(self.gradient)
 
 
 def cpu_time():
@@ -124,6 +165,8 @@ def spell(step, more):
 
 def faster(model, batch, dtype, layouts, compiled):
     """The training in the faster layout: the better of two short spells each, in turns, after two steps."""
+    if model in ("attention", "attention-unfused"):
+        return Passes(model, batch, dtype, compiled)
     trainings = [Training(model, batch, dtype, layout, compiled=compiled) for layout in layouts]
     if len(trainings) == 1:
         return trainings[0]
@@ -157,8 +200,8 @@ def serve(model, batch, threads, dtype, compiled):
     torch.set_num_threads(threads)
     choices = {"plain": torch.contiguous_format, "last": torch.channels_last}
     layouts = [choices[os.environ["TORCH_LAYOUT"]]] if "TORCH_LAYOUT" in os.environ else list(choices.values())
-    if model == "mlp":
-        layouts = layouts[:1]
+    if model in MODELS and (MODELS[model].tokens or len(MODELS[model].shape) != 3):
+        layouts = layouts[:1]  # of numbers that are no images
     reset_peak()
     before = status("VmRSS")
     t = faster(model, batch, dtype, layouts, compiled)

@@ -20,13 +20,33 @@ type row struct {
 	batch, threads int
 	dtype          string
 	processes      int
+
+	// peer is whom ours is measured against: llmcPeer, readPeer, or "": PyTorch.
+	peer string
 }
+
+const (
+	llmcPeer = "llm.c"
+	readPeer = "read"
+)
 
 func (r row) String() string {
 	if r.processes > 1 {
 		return fmt.Sprintf("model=%s/batch=%d/processes=%d/dtype=%s", r.model, r.batch, r.processes, r.dtype)
 	}
-	return fmt.Sprintf("model=%s/batch=%d/threads=%d/dtype=%s", r.model, r.batch, r.threads, r.dtype)
+	name := fmt.Sprintf("model=%s/batch=%d/threads=%d/dtype=%s", r.model, r.batch, r.threads, r.dtype)
+	if r.peer != "" {
+		name += "/peer=" + r.peer
+	}
+	return name
+}
+
+// peerName is the peer's name in results.
+func (r row) peerName() string {
+	if r.peer == "" {
+		return "pytorch"
+	}
+	return r.peer
 }
 
 // rows are all that --rows and --dtypes choose from.
@@ -48,7 +68,25 @@ func rows() (all []row) {
 		s.threads, s.dtype, s.processes = 1, "float32", 2
 		all = append(all, s)
 	}
-	return all
+	return append(all, newerRows()...)
+}
+
+// newerRows are attention, language models and small networks for images, with two threads. They are
+// not among those that are measured unless --rows asks for them.
+func newerRows() (all []row) {
+	for _, r := range []row{
+		{model: "attention", batch: 4}, {model: "attention-unfused", batch: 4}, {model: "vit-ti4", batch: 64}, {model: "lstm", batch: 32}, {model: "gpt-10m", batch: 16}, {model: "gpt2-124m", batch: 4},
+	} {
+		r.threads, r.processes = 2, 1
+		for _, r.dtype = range []string{"float32", "bf16"} {
+			all = append(all, r)
+		}
+	}
+	return append(all,
+		row{model: "gpt2-124m", batch: 4, threads: 2, dtype: "float32", processes: 1, peer: llmcPeer},
+		row{model: "gpt2-124m-token", batch: 1, threads: 2, dtype: "float32", processes: 1, peer: readPeer},
+		row{model: "gpt-10m", batch: 16, threads: 1, dtype: "float32", processes: 2},
+	)
 }
 
 // A rate is what one spell gave, in examples a second and a second of CPU time, and the share of
@@ -108,7 +146,7 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 		}
 	}
 	b.print("paragon", res.row, res.ours, res.oursPeak)
-	if b.compile {
+	if b.compile && r.peer == "" {
 		b.print("pytorch-eager", res.row, res.eager, 0)
 		if len(res.compiled) > 0 {
 			b.print("pytorch-compile", res.row, res.compiled, 0)
@@ -116,7 +154,7 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 			fmt.Fprintf(b.out, "# BenchmarkStep/%v/program=pytorch-compile: %s\n", r, res.uncompiled)
 		}
 	}
-	b.print("pytorch", res.row, res.peer, res.peerPeak)
+	b.print(r.peerName(), res.row, res.peer, res.peerPeak)
 	if res.late = machine.Disturbed(res.others()); res.late != "" {
 		fmt.Fprintf(b.out, "# BenchmarkRatio/%v: %s\n", r, res.late)
 		return res, nil
@@ -126,8 +164,8 @@ func (b *bench) measure(ctx context.Context, r row, until time.Time) (result, er
 	if res.peerPeak > 0 {
 		memory = fmt.Sprintf("%.2f memory-x\t%.1f plan-MB\t", res.oursPeak/res.peerPeak, res.plan/1e6)
 	}
-	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f cpu-x\t%s%d spells-in-all\t%.2f others\t%.0f ours-images/s\t%.0f peer-images/s\n", r, len(res.ours),
-		ratio(wall, res.ours, res.peer), lo, mid, hi, ratio(cpu, res.ours, res.peer), memory, all, res.others(), median(of(wall, res.ours)), median(of(wall, res.peer)))
+	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f cpu-x\t%s%d spells-in-all\t%.2f others\t%s ours-images/s\t%s peer-images/s\n", r, len(res.ours),
+		ratio(wall, res.ours, res.peer), lo, mid, hi, ratio(cpu, res.ours, res.peer), memory, all, res.others(), figure(median(of(wall, res.ours))), figure(median(of(wall, res.peer))))
 	return res, nil
 }
 
@@ -167,7 +205,7 @@ func (b *bench) turnsOf(ctx context.Context, res *result, until time.Time) error
 	}
 	defer peer.stop()
 	sides := []side{{ours, &res.ours}, {peer, &res.eager}}
-	if b.compile && res.uncompiled == "" {
+	if b.compile && res.row.peer == "" && res.uncompiled == "" {
 		compiled, err := b.start(ctx, b.tuned(res.row), append(b.peerServe(res.row), "compile")...)
 		if err != nil && ctx.Err() != nil {
 			return err
@@ -225,7 +263,11 @@ func (b *bench) memoryOf(ctx context.Context, res *result, mode []string) error 
 	if res.plan, res.oursPeak, err = peak(b.plain(res.row), b.ourServe(res.row)); err != nil {
 		return err
 	}
-	for _, layout := range []string{"plain", "last"} {
+	layouts := []string{"plain", "last"}
+	if res.row.peer != "" {
+		layouts = layouts[:1]
+	}
+	for _, layout := range layouts {
 		_, grown, err := peak(append(b.plain(res.row), "TORCH_LAYOUT="+layout), append(b.peerServe(res.row), mode...))
 		if err != nil {
 			return err
@@ -242,6 +284,13 @@ func (b *bench) ourServe(r row) []string {
 }
 
 func (b *bench) peerServe(r row) []string {
+	switch r.peer {
+	case llmcPeer:
+		return []string{b.llmc, strconv.Itoa(r.batch)}
+	case readPeer:
+		r.model = "gpt2-124m-read"
+		return b.ourServe(r)
+	}
 	return []string{b.python, b.script, "serve", r.model, strconv.Itoa(r.batch), strconv.Itoa(r.threads), r.dtype}
 }
 
@@ -268,7 +317,7 @@ func rateOf(n [3]float64, batch int) rate {
 
 func (b *bench) print(program string, r row, rates []rate, memory float64) {
 	all := of(wall, rates)
-	fmt.Fprintf(b.out, "BenchmarkStep/%v/program=%s \t%d\t%.0f ns/op\t%.1f images/s\t%.1f images/s-min\t%.1f images/s-max\t%.1f images/cpu-s", r, program, len(rates),
+	fmt.Fprintf(b.out, "BenchmarkStep/%v/program=%s \t%d\t%.0f ns/op\t%.2f images/s\t%.2f images/s-min\t%.2f images/s-max\t%.2f images/cpu-s", r, program, len(rates),
 		1e9*float64(r.batch*r.processes)/median(all), median(all), slices.Min(all), slices.Max(all), median(of(cpu, rates)))
 	if memory > 0 {
 		fmt.Fprintf(b.out, "\t%.1f MB", memory/1e6)

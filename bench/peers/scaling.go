@@ -52,8 +52,8 @@ func (b *bench) measureScaling(ctx context.Context, r row, until time.Time) (res
 		return res, nil
 	}
 	lo, mid, hi := pairs(res.ours, res.peer)
-	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f others\t%.0f ours-images/s\t%.0f peer-images/s\n", r, len(res.ours),
-		ratio(wall, res.ours, res.peer), lo, mid, hi, res.others(), median(of(wall, res.ours)), median(of(wall, res.peer)))
+	fmt.Fprintf(b.out, "BenchmarkRatio/%v \t%d\t%.2f x\t%.2f x-min\t%.2f x-median\t%.2f x-max\t%.2f others\t%s ours-images/s\t%s peer-images/s\n", r, len(res.ours),
+		ratio(wall, res.ours, res.peer), lo, mid, hi, res.others(), figure(median(of(wall, res.ours))), figure(median(of(wall, res.peer))))
 	return res, nil
 }
 

@@ -73,6 +73,8 @@ func (r *result) spreadOfPeer() string {
 	switch {
 	case r.uncompiled != "":
 		return spread(r.eager) + " (torch.compile: " + r.uncompiled + ")"
+	case r.row.peer != "":
+		return r.row.peer + " " + spread(r.peer)
 	case len(r.compiled) == 0:
 		return spread(r.peer)
 	}
@@ -81,5 +83,5 @@ func (r *result) spreadOfPeer() string {
 
 func spread(r []rate) string {
 	x := of(wall, r)
-	return fmt.Sprintf("%.0f / %.0f / %.0f", slices.Min(x), median(x), slices.Max(x))
+	return fmt.Sprintf("%s / %s / %s", figure(slices.Min(x)), figure(median(x)), figure(slices.Max(x)))
 }

@@ -3,7 +3,9 @@
 # PYTHON names a Python that has torch (Debian: python3-torch). With PEERS_TORCH=latest it is the newest PyTorch: the first time PYTHON
 # (python3) makes a virtual environment with what torch-latest.txt names, in out/peers, which takes 5.4 GB. Eager PyTorch and torch.compile,
 # which needs a C++ compiler, are measured apart, and the better one is the peer. Compiled code is kept in out/peers/cache.
+# With LLMC, a checkout of github.com/karpathy/llm.c, rows with peer=llm.c are measured, too: its CPU program is built there, with OpenMP.
 set -eu
+llmc=${LLMC:+$(cd "$LLMC" && pwd)}
 cd "$(dirname "$0")/../.."
 
 limit=
@@ -47,6 +49,10 @@ else
 	note="PyTorch $version, BLAS ${blas:-unknown}"
 fi
 mkdir -p bin/bench
+if [ -n "$llmc" ]; then # rows with peer=llm.c
+	${CC:-cc} -Ofast -march=native -fopenmp -DOMP -w -I "$llmc" -o "$llmc/serve" bench/peers/llmc/serve.c -lm
+	set -- --llmc "$llmc/serve" "$@"
+fi
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/bench/ -buildvcs=auto ./bench/cpu ./bench/peers
 CGO_ENABLED=0 ${GO:-go} build -trimpath -o bin/ ./launch
 exec bin/bench/peers $openmp --python "$PYTHON" --note "$note" "$@"
