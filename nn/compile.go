@@ -66,6 +66,12 @@ type Config struct {
 	OwnMask bool
 	// Seed makes replicas differ: programs with another Seed drop other elements in Dropout.
 	Seed uint64
+	// Recompute lets the backward pass compute normalised rows (LayerNorm, RMSNorm), activations
+	// and SwiGLU in front of linear layers again, where it would have to keep them from the
+	// forward pass. A transformer without dropout in front of these layers needs some 30 % less
+	// memory for values between operations, and its step takes about 1 % longer in float32.
+	// Numbers are the same, to the bit. Not for GPUs.
+	Recompute bool
 }
 
 // maxThreads is the largest number that is not taken for a mistake.
@@ -83,6 +89,8 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("nn: Config.DType is %v with Config.Device %q, want %v or %v: a CPU does not compute with it", c.DType, c.Device, Float32, BFloat16)
 	case c.Threads < 0 || c.Threads > maxThreads:
 		return fmt.Errorf("nn: Config.Threads is %d, want 0 to %d", c.Threads, maxThreads)
+	case c.Recompute && device.gpu:
+		return fmt.Errorf("nn: Config.Recompute with Config.Device %q, want a CPU", c.Device)
 	case c.MomentumBatch < 0:
 		return fmt.Errorf("nn: Config.MomentumBatch is %d, want at least 1, or 0 for the Momentum as it is", c.MomentumBatch)
 	case c.Share != nil && c.Share.executor == nil:
@@ -261,7 +269,7 @@ func newRequest(root *gorgonia.Node, cfg Config, device device) (request, error)
 	}
 	// On a GPU the executor chooses the types. A CPU whose products are those of float32 stores
 	// images as float32, too.
-	r := request{Request: plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Tables: !device.gpu, Residuals: device.gpu}}
+	r := request{Request: plan.Request{Root: graph.Node(root), Inference: cfg.Inference, BFloat16: cfg.DType == BFloat16 && !device.gpu && f32.StoresBFloat16(), Tables: !device.gpu, Residuals: device.gpu, Recompute: cfg.Recompute}}
 	for _, n := range cfg.Outputs {
 		r.Outputs = append(r.Outputs, graph.Node(n))
 	}

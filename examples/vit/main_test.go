@@ -66,7 +66,7 @@ func TestARunInTwoPartsIsTheSameBitForBit(t *testing.T) {
 
 func TestOtherFlags(t *testing.T) {
 	for _, flags := range [][]string{
-		{"--devices", "cpu:0,cpu:1", "--batch", "4", "--threads", "1"},
+		{"--devices", "cpu:0,cpu:1", "--batch", "4", "--threads", "1", "--recompute"},
 		{"--dtype", "bf16", "--kvstore", "local", "--augment=false", "--eval-steps", "1"},
 		{"--kvstore", "dist_async", "--label-smoothing", "0"},
 		{"--ema", "0.9", "--model", "vit-s", "--layers", "1"},

@@ -29,6 +29,9 @@ type modelSettings struct {
 	// threads are those of each device; 0: the cores of the host divided by its workers and
 	// devices.
 	threads int
+
+	// recompute takes less memory and some more time.
+	recompute bool
 }
 
 // What is asked for beyond these is a slip of the pen.
@@ -55,13 +58,22 @@ func modelFlags() []cli.Flag {
 		&cli.IntFlag{Name: "batch", Value: 64, Usage: "images per step on each device"},
 		&cli.StringSliceFlag{Name: "devices", Value: cli.NewStringSlice("cpu:0"), Usage: "devices of this worker, such as cpu:0,cpu:1"},
 		&cli.IntFlag{Name: "threads", Usage: "threads of each device (0: the cores of this host divided by its workers and devices)"},
+		&cli.BoolFlag{Name: "recompute", Usage: "compute normalised rows and activations again in the backward pass: less memory, and a little more time"},
 	}
 }
 
 func modelFrom(c *cli.Context) modelSettings {
 	config := models[c.String("model")]
 	config.Layers, config.Patch, config.Dropout, config.Classes = c.Int("layers"), c.Int("patch"), c.Float64("dropout"), 10
-	return modelSettings{name: c.String("model"), config: config, dtype: c.String("dtype"), batch: c.Int("batch"), devices: c.StringSlice("devices"), threads: c.Int("threads")}
+	return modelSettings{
+		name:      c.String("model"),
+		config:    config,
+		dtype:     c.String("dtype"),
+		batch:     c.Int("batch"),
+		devices:   c.StringSlice("devices"),
+		threads:   c.Int("threads"),
+		recompute: c.Bool("recompute"),
+	}
 }
 
 func (s *modelSettings) validate() (err error) {
@@ -87,8 +99,8 @@ func (s *modelSettings) validate() (err error) {
 		return fmt.Errorf("--dtype: %w", err)
 	}
 	for _, device := range s.devices {
-		if err := (&nn.Config{Device: device, DType: dtype, Threads: s.threads}).Validate(); err != nil {
-			return fmt.Errorf("--dtype, --devices, --threads: %w", err)
+		if err := (&nn.Config{Device: device, DType: dtype, Threads: s.threads, Recompute: s.recompute}).Validate(); err != nil {
+			return fmt.Errorf("--dtype, --devices, --threads, --recompute: %w", err)
 		}
 	}
 	return nil
@@ -124,7 +136,7 @@ func (s *settings) compile(rank int) (n *network, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("--dtype: %w", err)
 	}
-	cfg := nn.Config{DType: dtype, Threads: orElse(s.model.threads, worker.DefaultThreads(len(s.model.devices)))}
+	cfg := nn.Config{DType: dtype, Threads: orElse(s.model.threads, worker.DefaultThreads(len(s.model.devices))), Recompute: s.model.recompute}
 	n = &network{}
 	defer func() {
 		if err != nil {

@@ -48,6 +48,10 @@ type Request struct {
 	// Residuals lets BatchNormGrad make the gradient behind the ReLU as a result of its own
 	// where others read it, too: see Op.
 	Residuals bool
+
+	// Recompute lets the backward pass compute normalised rows and activations again, where it
+	// would have to keep them.
+	Recompute bool
 }
 
 // A Plan is what an executor runs.
@@ -135,6 +139,9 @@ func Build(req Request) (*Plan, error) {
 	}
 	p.dropUnused()
 	p.gradientsEarly()
+	if req.Recompute {
+		p.recompute()
+	}
 	p.hooks()
 	p.markForward()
 	if req.BFloat16 {

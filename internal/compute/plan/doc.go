@@ -17,6 +17,8 @@
 //     its loss, forward and backward.
 //   - order (order.go): gradients of parameters move up to where they can first be had; which op
 //     reads a parameter first and after which one its gradient is ready.
+//   - recompute (recompute.go): cheap results that only the backward pass would keep are made again
+//     there.
 //   - halve (bfloat16.go): in a plan that asks for it, images between ops are stored as bfloat16
 //     where all ops that meet them can.
 //   - place (memory.go): each value gets an offset in one arena, so that values share memory that
