@@ -41,7 +41,7 @@ func TestCtlExportWritesAStateDict(t *testing.T) {
 			t.Errorf("%s: got the shape %v (%v), want %d dimensions", name, info.Shape, err, dims)
 		}
 	}
-	for text, args := range map[string][]string{"want a checkpoint and a file .safetensors": {from}, "a file .safetensors:": {from, "model.pth"}} {
+	for text, args := range map[string][]string{"want a checkpoint and a file .safetensors": {from}, "a file .safetensors, or a folder with --format hf:": {from, "model.pth"}} {
 		if code, _, stderr := runCtl(append([]string{"export"}, args...)...); code != 2 || !strings.Contains(stderr, text) {
 			t.Errorf("%q: exit code %d: %s, want 2 with %q", args, code, stderr, text)
 		}
