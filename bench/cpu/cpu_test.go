@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -71,6 +74,60 @@ func TestServesAttention(t *testing.T) {
 	out, err := cpu(t, "run 0\n", "serve", "--model", "attention", "--batch", "1", "--threads", "1")
 	if err != nil || !regexp.MustCompile(`^ready\n1 [0-9.e-]+ [0-9.e-]+\n$`).MatchString(out) {
 		t.Errorf("got %q and error %v, want ready and one step", out, err)
+	}
+}
+
+// The losses are of a model that learns, and a peer finds all that it repeats them by.
+func TestCurve(t *testing.T) {
+	folder := t.TempDir()
+	text := filepath.Join(folder, "text")
+	if err := os.WriteFile(text, bytes.Repeat([]byte("again and again "), 100), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := cpu(t, "", "curve", "--text", text, "--out", folder, "--steps", "5"); err != nil || !strings.HasPrefix(out, "5 steps, loss 5.5") {
+		t.Fatalf("got %q and error %v, want a first loss of about ln 256", out, err)
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run recorded
+	if err := json.Unmarshal(data, &run); err != nil || len(run.Losses) != 5 || run.Losses[4] > run.Losses[0]-0.2 {
+		t.Errorf("got losses %v (%v), want five that fall", run.Losses, err)
+	}
+	for name, size := range map[string]int{"weights.bin": 4 * curveModel.Parameters(), "batches.bin": 5 * curveBatch * (curveLength + 1)} {
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() != int64(size) {
+			t.Errorf("%s: got %v (%v), want %d bytes", name, info, err, size)
+		}
+	}
+	short := filepath.Join(folder, "short")
+	if err := os.WriteFile(short, []byte("short"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cpu(t, "", "curve", "--text", short, "--out", folder); err == nil || !strings.Contains(err.Error(), "has 5 bytes") {
+		t.Errorf("a short text: got error %v, want one with its length", err)
+	}
+}
+
+func TestProfileAddsUp(t *testing.T) {
+	out, err := cpu(t, "", "profile", "--model", "mlp", "--batch", "2", "--steps", "1", "--ops", "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sum, all float64
+	for _, m := range regexp.MustCompile(`(?m)^(\w+) +([0-9.]+) ms +[0-9.]+ %$`).FindAllStringSubmatch(out, -1) {
+		var ms float64
+		if _, err := fmt.Sscan(m[2], &ms); err != nil {
+			t.Fatal(err)
+		}
+		if m[1] == "all" {
+			all = ms
+		} else {
+			sum += ms
+		}
+	}
+	if all <= 0 || sum < all-0.1 || sum > all+0.1 {
+		t.Errorf("kinds take %v ms and all %v ms, want the same, above 0:\n%s", sum, all, out)
 	}
 }
 

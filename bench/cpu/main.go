@@ -1,8 +1,10 @@
 // Command cpu measures training on the processor.
 //
 //	cpu scaling    what a step would take on up to 64 cores, from the pieces that its operations are cut into
+//	cpu profile    which operations a step is spent on
+//	cpu curve      losses of the model of examples/gpt, with weights and batches that PyTorch repeats them by
 //
-// A training step is forward, backward and an update by SGD with momentum, on random data. Results
+// A training step is forward, backward and an update by SGD with momentum or AdamW, on random data. Results
 // are lines in the format of Go's benchmarks, so that benchstat reads them. Two more commands serve
 // programs that measure: serve takes turns with a peer (see bench/peers), and train is a worker of
 // a job.
@@ -34,7 +36,7 @@ func newApp() *cli.App {
 		Usage:           "measure training on the processor",
 		HideHelpCommand: true,
 		Commands: []*cli.Command{
-			scalingCommand(), serveCommand(), trainCommand(),
+			scalingCommand(), curveCommand(), profileCommand(), serveCommand(), trainCommand(),
 		},
 	}
 }

@@ -181,35 +181,48 @@ type training struct {
 // A piece is a part of a parameter that one thread updates at a time.
 type piece struct {
 	value, grad []float32
-	state       *optim.State
+
+	// decay is the factor of weight decay: biases and normalisations have none.
+	decay float64
+
+	state *optim.State
 }
 
 const pieceLen = 1 << 16
 
-// newTraining compiles the model and cuts its parameters into pieces of pieceLen, so that threads
-// share the update.
+// newTraining compiles the model.
 func newTraining(w work) (*training, error) {
 	p, err := w.compile()
 	if err != nil {
 		return nil, err
 	}
+	return trainingOf(p, models[w.model].rule)
+}
+
+// trainingOf trains a program, which it closes if that fails. It cuts parameters into pieces of
+// pieceLen, so that threads share the update.
+func trainingOf(p *nn.Program, rule optim.Config) (*training, error) {
 	t := &training{program: p}
-	rule := models[w.model].rule
 	if rule.Name == "" {
 		return t, nil
 	}
+	var err error
 	if t.opt, err = optim.New(rule); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	for _, q := range p.Params() {
+		decay := 1.0
+		if len(q.Shape) == 1 {
+			decay = 0
+		}
 		for lo := 0; lo < len(q.Value); lo += pieceLen {
 			hi := min(lo+pieceLen, len(q.Value))
-			t.pieces = append(t.pieces, piece{q.Value[lo:hi], q.Gradient[lo:hi], t.opt.NewState(hi - lo)})
+			t.pieces = append(t.pieces, piece{q.Value[lo:hi], q.Gradient[lo:hi], decay, t.opt.NewState(hi - lo)})
 		}
 	}
 	t.update = func(i int) {
 		a := t.pieces[i]
-		if err := t.opt.At(t.step, 1, optim.Factors{LearningRate: 1, WeightDecay: 1}).Update(a.value, a.grad, a.state); err != nil {
+		if err := t.opt.At(t.step, 1, optim.Factors{LearningRate: 1, WeightDecay: a.decay}).Update(a.value, a.grad, a.state); err != nil {
 			// Lengths do not fit: the program is wrong.
 			panic(err)
 		}
