@@ -39,7 +39,21 @@ type forward struct {
 	sums []float32
 
 	pack, multiply func(thread, i int)
+
+	// few says that there are so few examples that outputs are dot products, of which each of
+	// dotTasks has outputs that follow each other.
+	few      bool
+	dotTasks int
+	dots     func(thread, i int)
 }
+
+// A batch of at most fewExamples, with rows of at least dotValues, is computed by dot products: it is
+// as fast as w is read from memory, and a panel would be columns of nothing. A token of a language
+// model is a batch of one.
+const (
+	fewExamples = 4
+	dotValues   = 64
+)
 
 func (l *Plan) planForward() {
 	f := &l.forward
@@ -58,6 +72,9 @@ func (l *Plan) planForward() {
 	f.slices = max(1, min(l.depthIn/64, l.tasks(8*l.batch*l.in, 2*l.threads)/groups))
 	f.packs = groups * f.slices
 	f.pack, f.multiply = l.packForward, l.multiplyForward
+	f.few = l.batch <= fewExamples && l.in >= dotValues && !l.tile.Pairs() && !l.byUnit()
+	f.dotTasks = l.tasks(work, l.out)
+	f.dots = l.dotForward
 }
 
 // ForwardScratchLen is the number of values of scratch memory for Forward.
@@ -82,6 +99,11 @@ func (l *Plan) Forward(y, x, w, bias []float32, relu bool, scratch []float32) {
 	if relu {
 		f.floor = 0
 	}
+	if f.few {
+		l.pool.RunThreads(f.dotTasks, f.dots)
+		f.y, f.x, f.w, f.bias = nil, nil, nil, nil
+		return
+	}
 	f.panels = room(&scratch, l.batchPanels*l.depthIn*l.tile.Cols)
 	f.sums = room(&scratch, l.threads*f.blockPanels*f.chunkRows*l.tile.Cols)
 	if l.tile.Pairs() {
@@ -92,6 +114,21 @@ func (l *Plan) Forward(y, x, w, bias []float32, relu bool, scratch []float32) {
 	l.pool.RunThreads(f.packs, f.pack)
 	l.pool.RunThreads(f.chunks*f.blocks, f.multiply)
 	f.y, f.x, f.w, f.bias, f.panels, f.sums, f.xPairs, f.rows, f.unitSums = nil, nil, nil, nil, nil, nil, nil, nil, nil
+}
+
+// dotForward computes some outputs of a few examples.
+func (l *Plan) dotForward(_, i int) {
+	f := &l.forward
+	for o := l.out * i / f.dotTasks; o < l.out*(i+1)/f.dotTasks; o++ {
+		shift := float32(0)
+		if f.bias != nil {
+			shift = f.bias[o]
+		}
+		row := f.w[o*l.in : (o+1)*l.in]
+		for b := range l.batch {
+			f.y[b*l.out+o] = max(f32.Dot(f.x[b*l.in:(b+1)*l.in], row)+shift, f.floor)
+		}
+	}
 }
 
 // packForward transposes a group of examples of x, or a slice of their values.
