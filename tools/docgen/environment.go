@@ -110,7 +110,6 @@ var variables = map[string][]environmentVariable{
 		{"GOROOT", "where Go is installed: its standard library's source is the text to train on without `--text`", "examples/gpt", "what `go env GOROOT` says"},
 		{"HOME", "`~/.paragon` holds the records of jobs where there is no `XDG_RUNTIME_DIR`, `~/.cache/paragon` copies of `launch` on hosts and choices of GPU kernels", "`launch`, workers", "an error where it is needed"},
 		{"XDG_RUNTIME_DIR", "the records of jobs are in its folder paragon/jobs", launchItself, "`~/.paragon/jobs`"},
-		{"GOROOT", "the Go distribution whose standard library `examples/gpt` trains on without `--text`", "`examples/gpt`", "what `go env GOROOT` says"},
 		{"NO_COLOR", "no colours in the terminal", "`launch`, `launch top`", "colours"},
 		{"TERM", "dumb: no line that is written over", launchItself, "as the terminal is"},
 		{"SSH_CONNECTION", "by which a host that was reached by ssh knows its own address", "the agent of `launch`", "the host's name"},
