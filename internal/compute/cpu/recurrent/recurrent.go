@@ -124,7 +124,7 @@ func (l *Plan) packedLen(p *product) int { return p.panels * p.depth * l.tile.Co
 // ForwardScratchLen and BackwardScratchLen are the numbers of values of scratch memory of a pass.
 func (l *Plan) ForwardScratchLen() int { return l.packedLen(&l.over) + l.workersLen() }
 
-// BackwardScratchLen: see ForwardScratchLen.
+// BackwardScratchLen is the number of values of scratch memory for Backward.
 func (l *Plan) BackwardScratchLen() int { return l.packedLen(&l.back) + l.workersLen() }
 
 func (l *Plan) workersLen() int { return len(l.workers) * l.rows * (l.width + 3*l.H) }
