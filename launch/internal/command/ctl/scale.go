@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,6 +35,10 @@ workers cannot be started.`,
 	}
 }
 
+// reportsFor is how long the hosts of a job that has just begun are waited for: launch reports them
+// when its processes run.
+const reportsFor = 10 * time.Second
+
 // scale asks for a number of workers and, with --wait, waits until the job has them.
 func scale(c *cli.Context) error {
 	q, err := scaleArgument(c.Args().Slice())
@@ -46,8 +51,10 @@ func scale(c *cli.Context) error {
 	}
 	wanted := control.ScaleText(q.Wanted(), q.Placement)
 	ask := func(q control.Request, answer control.Answer) error {
-		_, err := k.ask(c.Context, q, answer)
-		return err
+		return askLater(c.Context, reportsFor, func() error {
+			_, err := k.ask(c.Context, q, answer)
+			return err
+		})
 	}
 	if !c.Bool("wait") {
 		if err := ask(q, &control.Done{}); err != nil {

@@ -2,7 +2,6 @@ package ctl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -107,12 +106,8 @@ func addServer(c *cli.Context) error {
 	}
 }
 
-// movesFor is how long shards that move are waited for, and movesEvery how often the scheduler is
-// asked whether they have arrived.
-const (
-	movesFor   = 2 * time.Minute
-	movesEvery = 200 * time.Millisecond
-)
+// movesFor is how long shards that move are waited for.
+const movesFor = 2 * time.Minute
 
 // removeServer asks for the removal of a server, again and again while shards that are moving
 // forbid it, and then waits for the backups: only then may the next server be lost.
@@ -129,18 +124,11 @@ func removeServer(c *cli.Context) error {
 		return err
 	}
 
-	// The scheduler refuses with ErrLater while shards move. Any other refusal is final.
-	for begin := time.Now(); ; {
-		_, err = k.ask(c.Context, control.Request{Op: control.OpRemoveServer, Rank: rank}, &control.Done{})
-		if !errors.Is(err, control.ErrLater) || time.Since(begin) > movesFor {
-			break
-		}
-		select {
-		case <-time.After(movesEvery):
-		case <-c.Context.Done():
-			return err
-		}
-	}
+	// The scheduler says "not yet" while shards move. Any other refusal is final.
+	err = askLater(c.Context, movesFor, func() error {
+		_, err := k.ask(c.Context, control.Request{Op: control.OpRemoveServer, Rank: rank}, &control.Done{})
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -172,7 +160,7 @@ func (k *controller) awaitBackups(ctx context.Context, w io.Writer) error {
 			return fmt.Errorf("launch: job %s: after %s %d shards still have no whole backup", k.Job, movesFor, filling)
 		}
 		select {
-		case <-time.After(movesEvery):
+		case <-time.After(laterEvery):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
