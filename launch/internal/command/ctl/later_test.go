@@ -30,7 +30,7 @@ func TestAskLaterAsksAgainWhileItIsNotYetTime(t *testing.T) {
 					asked++
 					return c.answers[min(asked, len(c.answers))-1]
 				})
-				if asked != c.asked || err != c.want {
+				if asked != c.asked || !errors.Is(err, c.want) {
 					t.Errorf("asked %d times, got %v, want %d and %v", asked, err, c.asked, c.want)
 				}
 			})
