@@ -146,7 +146,7 @@ func TestStartsAsTheConfigSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := func(m modelSettings, mismatched bool) (nn.GPTConfig, error) {
-		s := settings{model: m, start: startSettings{file: dir}}
+		s := settings{model: m, start: startSettings{file: dir}, text: textSettings{tokenizer: "its own"}}
 		s.start.importing.IgnoreMismatched = mismatched
 		err := s.startAs(t.Context())
 		return s.model.gpt(), err
@@ -167,6 +167,42 @@ func TestStartsAsTheConfigSays(t *testing.T) {
 	} {
 		if _, err := start(m, false); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %q", err, want)
+		}
+	}
+}
+
+// With other heads, or another GELU, the weights fit and compute something else: the config.json
+// beside them is found for a folder, a checkpoint and a file in it, and for a run that goes on.
+func TestWeightsAreThoseOfTheirConfig(t *testing.T) {
+	dir := t.TempDir()
+	if err := gpt(t, "--checkpoint-dir", dir, "--max-steps", "2"); err != nil {
+		t.Fatal(err)
+	}
+	steps, err := filepath.Glob(filepath.Join(dir, "step-*"))
+	if err != nil || len(steps) == 0 {
+		t.Fatalf("got checkpoints %q (%v), want at least one", steps, err)
+	}
+	folder := filepath.Join(t.TempDir(), "hf")
+	if _, err := checkpoint.ExportAs(t.Context(), dir, folder, checkpoint.ExportConfig{Format: "hf"}); err != nil {
+		t.Fatal(err)
+	}
+	tokens := t.TempDir()
+	if err := worker.WriteGPTConfig(t.Context(), tokens, nn.GPTConfig{Layers: 1, Heads: 2, Width: 16, Positions: 16, Vocabulary: 300, Activation: "tanh"}); err != nil {
+		t.Fatal(err)
+	}
+	const sample = "--epochs 0 --sample 5 --temperature 0 --init-from "
+	for _, c := range []struct{ flags, want string }{
+		{sample + dir, ""},
+		{sample + dir + " --heads 4", "--heads is 4, and the model of --init-from has 2"},
+		{sample + steps[0] + " --heads 4", "--heads is 4, and the model of --init-from has 2"},
+		{sample + filepath.Join(folder, "model.safetensors") + " --heads 4", "--heads is 4, and the model of --init-from has 2"},
+		{"--resume --max-steps 3 --heads 4 --checkpoint-dir " + dir, "--heads is 4, and the model of the run in " + dir + " has 2"},
+		{sample + tokens, "bytes are 256 tokens, and the model of --init-from has 300: want --tokenizer"},
+		{sample + filepath.Join(dir, "none"), "want a model that each worker can read"},
+	} {
+		err := gpt(t, strings.Fields(c.flags)...)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got error %v, want one with %q", c.flags, err, c.want)
 		}
 	}
 }
