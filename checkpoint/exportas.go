@@ -58,7 +58,8 @@ func ExportAs(ctx context.Context, from, to string, cfg ExportConfig) (_ *Export
 	return e, saveFolder(ctx, to, metadata, tensors, target.config)
 }
 
-// saveFolder writes a folder of Hugging Face's. The weights come last: whoever finds them finds all.
+// saveFolder writes a folder as Hugging Face has it. The weights are written last: a folder with
+// weights is complete.
 func saveFolder(ctx context.Context, to string, metadata map[string]string, tensors []Tensor, c models.Config) (err error) {
 	if err := WriteConfig(ctx, to, c); err != nil {
 		return err

@@ -5,5 +5,5 @@
 //	go test ./bench/tokenizers
 //	go test ./bench/tokenizers -run xxx -bench . -cpu 1
 //
-// It has no code but its tests, so that nobody else compiles 16 MB of vocabularies.
+// The package has tests alone: other programs do not compile tiktoken-go's 16 MB of vocabularies.
 package tokenizers

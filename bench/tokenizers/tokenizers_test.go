@@ -66,8 +66,9 @@ func written(token string) string {
 	return s.String()
 }
 
-// merges returns the pair that makes each token of more than one byte: what is left of its bytes
-// when all pairs of lower rank are merged. tiktoken's vocabularies have ranks alone.
+// merges returns, for each token of more than one byte, the pair of tokens that is merged to it.
+// tiktoken's vocabularies have ranks alone, so the token's bytes are merged by all lower ranks: the
+// two tokens that are left are the pair.
 func (e *encoding) merges(t testing.TB) (merges [][2]string) {
 	t.Helper()
 	ranks := make(map[string]int, len(e.tokens))

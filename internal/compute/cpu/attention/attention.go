@@ -105,13 +105,17 @@ type worker struct {
 	packed int
 
 	keys, values []float32 // rows
-	turned       []float32 // V, or in the backward pass K, transposed
-	pairs        []float32 // rows on their way, of a tile of pairs
+
+	// turned is V transposed, or K in the backward pass.
+	turned []float32
+	pairs  []float32 // rows on their way, of a tile of pairs
 
 	panel []float32 // a panel of Q transposed
 	s     []float32 // scores, and then P
 	sum   []float32 // Oᵀ of a panel
-	more  []float32 // what is added to scores, or the mask of dropout
+
+	// more is what is added to scores, or the mask of dropout.
+	more []float32
 
 	// s16 is s as pairs, of a tile of pairs.
 	s16 []float32
