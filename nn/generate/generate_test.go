@@ -48,6 +48,7 @@ func TestTokensAreChosenByTheirProbability(t *testing.T) {
 	}{
 		"as they are":             {generate.Sampling{Temperature: 1}, []float64{0.4, 0.1, 0.3, 0.2}},
 		"at half the temperature": {generate.Sampling{Temperature: 0.5}, []float64{16. / 30, 1. / 30, 9. / 30, 4. / 30}},
+		"the best":                {generate.Sampling{Temperature: 1, TopK: 1}, []float64{1, 0, 0, 0}},
 		"the two best":            {generate.Sampling{Temperature: 1, TopK: 2}, []float64{4. / 7, 0, 3. / 7, 0}},
 		"more than there are":     {generate.Sampling{Temperature: 1, TopK: 9}, []float64{0.4, 0.1, 0.3, 0.2}},
 		"those that make 0.6":     {generate.Sampling{Temperature: 1, TopP: 0.6}, []float64{4. / 7, 0, 3. / 7, 0}},

@@ -11,8 +11,8 @@ import (
 
 // The measures of plans, in values (float32).
 const (
-	// align is what the offsets of dense shards are multiples of: a page's worth of float32,
-	// and a cache line's for every codec.
+	// align is what the offsets of dense shards are multiples of: a page of float32,
+	// a cache line's for every codec, and the length of the blocks of ClipGlobalNorm's squares.
 	align = 1024
 	// cutAbove is the length beyond which dense keys are cut, into one shard or more for each
 	// server.

@@ -479,13 +479,39 @@ func TestAHeldRoundWaitsForTheBackup(t *testing.T) {
 	if got := heldSquares(t, s, 1); got != 4 {
 		t.Errorf("squares: got %v, want 4", got)
 	}
-	decide(t, s, 1, Decision{Norm: 2, Factor: 0.5})
+	first := Decision{Norm: 2, Factor: 0.5}
+	decide(t, s, 1, first)
 	if s.Rounds() != 1 {
 		t.Fatalf("got %d rounds, want 1: the backup lacks it", s.Rounds())
+	}
+	// Other shards may have closed by the first decision, so that a later one must not count.
+	if h := decide(t, s, 1, Decision{Norm: 1, Factor: 1}); h.Decision != first {
+		t.Errorf("a second decision about a round that waits: got %+v, want %+v", h.Decision, first)
 	}
 	s.Commit(s.Lend(), true)
 	s.Commit(s.Lend(), true)
 	wantValue(t, s, 2, -2)
+}
+
+// Workers on other plans take the same sums of 1024 squares each (see wire.Clipped), from the key's
+// beginning on: another length gives other bits.
+func TestSquaresAreTakenInBlocksOf1024(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	gradient := make([]float32, 5000)
+	for i := range gradient {
+		gradient[i] = float32(random.NormFloat64())
+	}
+	s := dense(t, 1, make([]float32, len(gradient))...)
+	setOptimizer(t, s, clipping1("sgd"))
+	mustPush(t, s, contribution(s, 0, 0, gradient...), Held)
+	var want exact.Sum
+	for from := 0; from < len(gradient); from += 1024 {
+		pass := s.updater.opt.At(0, 1, s.updater.factors)
+		want.Add(pass.GradientSquares(gradient[from:min(from+1024, len(gradient))]))
+	}
+	if got := heldSquares(t, s, 0); got != want.Total() {
+		t.Errorf("squares: got %x, want %x", got, want.Total())
+	}
 }
 
 // A state that is written drops a held round, and its decision.
